@@ -1,0 +1,44 @@
+"""The RPE algebra: what a relative positional encoding is once its parameters are applied, and how such values add.
+
+A :class:`Decomposition` stands for a bias matrix ``B`` [H, N, N] that is never built. Values add, scale, transpose and
+permute; :func:`lower` brings any sum to the one form that attention sees.
+"""
+
+from kdlgt.algebra.classify import Classification, decompose
+from kdlgt.algebra.decomposition import (
+    Additive,
+    Decomposition,
+    Kernel,
+    Mixture,
+    Multiplicative,
+    Partition,
+    Sparse,
+    Sum,
+    Zero,
+    permute,
+    scale,
+    to_dense,
+    transpose,
+)
+from kdlgt.algebra.lowering import Lowered, lower, merge
+
+__all__ = [
+    "Additive",
+    "Classification",
+    "Decomposition",
+    "Kernel",
+    "Lowered",
+    "Mixture",
+    "Multiplicative",
+    "Partition",
+    "Sparse",
+    "Sum",
+    "Zero",
+    "decompose",
+    "lower",
+    "merge",
+    "permute",
+    "scale",
+    "to_dense",
+    "transpose",
+]

@@ -1,0 +1,55 @@
+"""The protocol of feature maps."""
+
+from __future__ import annotations
+
+import abc
+from typing import Literal
+
+import attrs
+from torch import Tensor, nn
+
+from kdlgt.errors import require_at_least
+
+Side = Literal["query", "key"]
+
+
+@attrs.frozen(eq=False)
+class LogFeatures:
+    """Features ``sign * exp(log)``.
+
+    Attributes:
+        log: [H, N, r] log-magnitudes; -inf for zero.
+        sign: [H, N, r] signed factors in [-1, 1], or ``None`` when all features are positive.
+    """
+
+    log: Tensor
+    sign: Tensor | None = None
+
+
+class FeatureMap(nn.Module, abc.ABC):
+    """A map phi with ``E[phi(x).phi(y)] = kernel(x, y)``, drawn once and saved in buffers.
+
+    Args:
+        dim: width D of the (concatenated) queries and keys.
+        heads: number of heads H; each has its own draw.
+
+    Attributes:
+        num_features: r, the number of features per head.
+        estimates_softmax: whether the kernel is ``exp(x.y)``, so that more features converge to softmax attention.
+        positive: whether all features are positive, so that denominators are at least 1.
+    """
+
+    num_features: int
+    estimates_softmax: bool = True
+    positive: bool = True
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        require_at_least("dim", dim, 1)
+        require_at_least("heads", heads, 1)
+        self.dim = dim
+        self.heads = heads
+
+    @abc.abstractmethod
+    def forward(self, x: Tensor, side: Side) -> LogFeatures:
+        """Features of queries or keys [H, N, D], the scale of the logits already in them."""

@@ -1,0 +1,13 @@
+"""The protocols of relative positional encodings: modules that own parameters and return decompositions."""
+
+from kdlgt.rpe.protocol import (
+    AdditiveRPE,
+    IneffectiveRPE,
+    KernelRPE,
+    MultiplicativeRPE,
+    RPE,
+    ScaledRPE,
+    SumRPE,
+)
+
+__all__ = ["RPE", "AdditiveRPE", "IneffectiveRPE", "KernelRPE", "MultiplicativeRPE", "ScaledRPE", "SumRPE"]
