@@ -53,3 +53,15 @@ class FeatureMap(nn.Module, abc.ABC):
     @abc.abstractmethod
     def forward(self, x: Tensor, side: Side) -> LogFeatures:
         """Features of queries or keys [H, N, D], the scale of the logits already in them."""
+
+    def precondition(
+        self, query: Tensor, key: Tensor, key_log_weight: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Change queries, keys and key log-weights in a way that the softmax does not see; the default changes nothing.
+
+        Args:
+            query: [H, N, D].
+            key: [H, N, D].
+            key_log_weight: [H or 1, N], or ``None``.
+        """
+        return query, key, key_log_weight

@@ -1,0 +1,90 @@
+"""Packed segments as equal blocks: batched matrix products without a loop over graphs and without padding to the largest."""
+
+from __future__ import annotations
+
+import attrs
+import torch
+from torch import Tensor
+
+_SMALLEST_BLOCK, _LARGEST_BLOCK = 8, 512
+
+
+@attrs.frozen(eq=False)
+class Layout:
+    """Where each node lies when every segment is cut into blocks of ``block`` rows.
+
+    Only the last block of a segment has empty rows, so the padded size is at most the number of nodes plus one block per
+    segment: cost follows the sum of sizes. A single segment is one block without padding.
+
+    Attributes:
+        block: rows per block C.
+        slot: [N] row of each node in the blocks; ``None`` when nodes already lie there in order.
+        segment: [blocks] segment of each block; ``None`` when there is one segment.
+        num_blocks: number of blocks.
+        num_segments: number of segments.
+    """
+
+    block: int
+    slot: Tensor | None
+    segment: Tensor | None
+    num_blocks: int
+    num_segments: int
+
+    @classmethod
+    def single(cls, nodes: int) -> Layout:
+        """All nodes in one segment."""
+        return cls(nodes, None, None, 1, 1)
+
+    @classmethod
+    def of(cls, segment: Tensor | None, nodes: int) -> Layout:
+        """Lay out nodes by their segment number; segments need not be contiguous."""
+        if segment is None:
+            return cls.single(nodes)
+        counts = torch.bincount(segment)
+        if counts.numel() == 1:
+            return cls.single(nodes)
+        block = _block_size(nodes, counts.numel())
+        blocks = (counts + block - 1) // block
+        first_block = blocks.cumsum(0) - blocks
+        order = torch.argsort(segment, stable=True)
+        sorted_segment = segment[order]
+        within = torch.arange(nodes, device=segment.device) - (counts.cumsum(0) - counts)[sorted_segment]
+        slot = torch.empty_like(segment)
+        slot[order] = first_block[sorted_segment] * block + within
+        block_segment = torch.repeat_interleave(blocks)
+        return cls(block, slot, block_segment, block_segment.numel(), counts.numel())
+
+    def to_blocks(self, x: Tensor, fill: float = 0.0) -> Tensor:
+        """[H, N, D] to [H, blocks, C, D], empty rows set to ``fill``."""
+        if self.slot is None:
+            return x.unflatten(1, (self.num_blocks, self.block))
+        shape = (x.size(0), self.num_blocks * self.block, x.size(2))
+        padded = x.new_full(shape, fill).index_copy(1, self.slot, x)
+        return padded.unflatten(1, (self.num_blocks, self.block))
+
+    def to_nodes(self, blocks: Tensor) -> Tensor:
+        """[H, blocks, C, D] back to [H, N, D]."""
+        flat = blocks.flatten(1, 2)
+        return flat if self.slot is None else flat[:, self.slot]
+
+    def sum_segments(self, per_block: Tensor) -> Tensor:
+        """Sum [H, blocks, ...] over the blocks of each segment, and hand each block its segment's sum."""
+        if self.segment is None:
+            return per_block
+        shape = (per_block.size(0), self.num_segments, *per_block.shape[2:])
+        return per_block.new_zeros(shape).index_add(1, self.segment, per_block)[:, self.segment]
+
+    def max_segments(self, x: Tensor) -> Tensor:
+        """Maximum of [H, blocks, C, r] over the rows of each segment, for each block [H, blocks, 1, r]."""
+        per_block = x.amax(2, keepdim=True)
+        if self.segment is None:
+            return per_block
+        start = per_block.new_full((x.size(0), self.num_segments, 1, x.size(3)), -torch.inf)
+        index = self.segment[None, :, None, None].expand_as(per_block)
+        return start.scatter_reduce(1, index, per_block, "amax")[:, self.segment]
+
+
+def _block_size(nodes: int, segments: int) -> int:
+    """The power of two next above half the mean segment, within bounds: little padding, and few blocks."""
+    half_mean = max(1, nodes // (2 * segments))
+    return min(max(1 << half_mean.bit_length(), _SMALLEST_BLOCK), _LARGEST_BLOCK)
