@@ -65,3 +65,6 @@ class FeatureMap(nn.Module, abc.ABC):
             key_log_weight: [H or 1, N], or ``None``.
         """
         return query, key, key_log_weight
+
+    def redraw(self, seed: int) -> None:  # noqa: B027 - a map without randomness has nothing to draw
+        """Draw the projections anew in place, from a generator of their own; the default has nothing to draw."""
