@@ -66,5 +66,5 @@ class FeatureMap(nn.Module, abc.ABC):
         """
         return query, key, key_log_weight
 
-    def redraw(self, seed: int) -> None:  # noqa: B027 - a map without randomness has nothing to draw
+    def redraw(self, seed: int) -> None:
         """Draw the projections anew in place, from a generator of their own; the default has nothing to draw."""
