@@ -53,6 +53,14 @@ class DataError(KdlgtError, RuntimeError):
     """A data set that cannot be read or split as asked."""
 
 
+class RunFolderError(KdlgtError, RuntimeError):
+    """A run folder that cannot be used: it holds something else, or lacks what a command reads."""
+
+
+class TrainingError(KdlgtError, RuntimeError):
+    """Training cannot go on: the loss is not finite, memory has run out, or a signal asked to stop."""
+
+
 def suggestion(got: str, available: Iterable[str]) -> str:
     """Return `` Did you mean 'x'?`` for the available name nearest to ``got``, or an empty string."""
     near = difflib.get_close_matches(got, list(available), n=1, cutoff=0.5)
@@ -68,6 +76,11 @@ def unknown_name(what: str, got: str, available: Iterable[str]) -> UnknownNameEr
 
 def require_at_least(name: str, value: int, minimum: int, maximum: int | None = None) -> None:
     """Raise :class:`ArgumentError` unless the integer ``value`` lies in ``[minimum, maximum]``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum or (maximum is not None and value > maximum):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or value < minimum
+        or (maximum is not None and value > maximum)
+    ):
         allowed = f"an integer >= {minimum}" if maximum is None else f"an integer in {minimum}..{maximum}"
         raise ArgumentError(f"{name} = {value!r}; allowed: {allowed}")

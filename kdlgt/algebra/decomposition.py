@@ -84,7 +84,7 @@ def map_tensors(value: D, function: Callable[[Tensor], Tensor]) -> D:
             changed[field.name] = function(content)
         elif isinstance(content, tuple):
             changed[field.name] = tuple(map_tensors(term, function) for term in content)
-    return attrs.evolve(value, **changed)  # type: ignore[misc]
+    return attrs.evolve(value, **changed)
 
 
 def _convert(tensor: Tensor, target: torch.device | torch.dtype | str) -> Tensor:
@@ -104,7 +104,7 @@ def _require_shapes(kind: str, **shapes: Tensor) -> None:
             )
         if 1 not in (tensor.size(1), first.size(1)) and tensor.size(1) != first.size(1):
             raise ArgumentError(
-                f"{kind}: {first_name} has {first.size(1)} heads and {name} has {tensor.size(1)}; equal, or one of them 1"
+                f"{kind}: {first_name} has {first.size(1)} heads, {name} has {tensor.size(1)}; equal or 1"
             )
 
 
@@ -195,9 +195,7 @@ class Kernel(Decomposition):
 
     def __attrs_post_init__(self) -> None:
         _require_dim("Kernel", "log_query_features", self.log_query_features, "[N, H, K]")
-        _require_shapes(
-            "Kernel", log_query_features=self.log_query_features, log_key_features=self.log_key_features
-        )
+        _require_shapes("Kernel", log_query_features=self.log_query_features, log_key_features=self.log_key_features)
 
     @classmethod
     def from_features(cls, query_features: Tensor, key_features: Tensor) -> Kernel:
@@ -249,7 +247,7 @@ class Sparse(Decomposition):
         _require_dim("Sparse", "values", self.values, "[P, H]")
         if self.pairs.shape != (2, self.values.size(0)):
             raise ArgumentError(
-                f"Sparse: pairs has shape {tuple(self.pairs.shape)}; expected (2, {self.values.size(0)}) for these values"
+                f"Sparse: pairs has shape {tuple(self.pairs.shape)}; expected (2, {self.values.size(0)})"
             )
 
     @property
@@ -431,7 +429,7 @@ def _(value: Sum) -> Tensor:
 
 
 def log_inner(log_a: Tensor, log_b: Tensor) -> Tensor:
-    """``log sum_a exp(log_a + log_b)`` over the last dimension, with -inf and a zero gradient where all terms are -inf."""
+    """``log sum_a exp(log_a + log_b)`` over the last dimension; where all terms are -inf, -inf with a zero gradient."""
     total = log_a + log_b
     empty = (total == -math.inf).all(-1, keepdim=True)
     return total.masked_fill(empty, 0.0).logsumexp(-1).masked_fill(empty.squeeze(-1), -math.inf)

@@ -183,4 +183,6 @@ def _intersect(a: Partition, b: Partition) -> Partition:
 
 
 def _refuse_two_mixtures(a: Mixture, b: Mixture) -> Mixture:
-    raise AlgebraError("a sum holds two mixtures (mean pooling), and averages of softmaxes do not add; use pooling='softmin'")
+    raise AlgebraError(
+        "a sum holds two mixtures (mean pooling), and averages of softmaxes do not add; use pooling='softmin'"
+    )

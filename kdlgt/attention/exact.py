@@ -65,7 +65,7 @@ def exact_attention(
                 * share[None, :, None]
                 for column, share in zip(mixture.column.permute(2, 1, 0), mixture.valid.T, strict=True)
             )
-            output = cast(Tensor, sum(components)) / mixture.valid.sum(1)[None, :, None]
+            output = cast("Tensor", sum(components)) / mixture.valid.sum(1)[None, :, None]
     return output.transpose(0, 1).to(v.dtype)
 
 
@@ -144,7 +144,7 @@ def _dense_kernel(query: Tensor, key: Tensor) -> Tensor:
         )
         for part in rows
     ]
-    return torch.cat(cast(list[Tensor], chunks), dim=2)
+    return torch.cat(cast("list[Tensor]", chunks), dim=2)
 
 
 def _dense_sparse(pairs: Tensor, values: Tensor, members: Tensor, real: Tensor, nodes: int) -> Tensor:

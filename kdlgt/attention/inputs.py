@@ -62,7 +62,9 @@ def gather_inputs(
 def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
     shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
     if not q.dim() == k.dim() == v.dim() == 3 or q.shape != k.shape or q.shape[:2] != v.shape[:2]:
-        raise ArgumentError(f"attention got {shapes}; expected q and k [N, H, d] and v [N, H, dv], nodes packed along dim 0")
+        raise ArgumentError(
+            f"attention got {shapes}; expected q and k [N, H, d] and v [N, H, dv], nodes packed along dim 0"
+        )
     if 0 in q.shape or v.size(2) == 0:
         raise ArgumentError(f"attention got {shapes}; nodes, heads and widths must be at least 1")
 
@@ -85,7 +87,7 @@ def _accumulation_dtype(q: Tensor, k: Tensor, v: Tensor, lowered: Lowered) -> to
     wide = {torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype for dtype in dtypes.values()}
     if len(wide) != 1 or not wide <= {torch.float32, torch.float64}:
         got = ", ".join(f"{name} {dtype}" for name, dtype in dtypes.items())
-        raise DtypeError(f"attention got {got}; give one floating-point dtype, e.g. convert the data with .float() or the model with .double()")
+        raise DtypeError(f"attention got {got}; give one floating-point dtype: data.float() or model.double()")
     return wide.pop()
 
 
@@ -108,4 +110,5 @@ def _segments(nodes: int, ptr: Tensor | None, part: Tensor | None) -> Tensor | N
         part = graph * (part.max() - part.min() + 1) + part - part.min()
     if part is None:
         return None
-    return torch.unique(part, return_inverse=True)[1]
+    numbered: Tensor = torch.unique(part, return_inverse=True)[1]
+    return numbered

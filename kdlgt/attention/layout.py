@@ -1,4 +1,4 @@
-"""Packed segments as equal blocks: batched matrix products without a loop over graphs and without padding to the largest."""
+"""Packed segments as equal blocks: batched products, no loop over graphs, no padding to the largest."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SMALLEST_BLOCK, _LARGEST_BLOCK = 8, 512
 class Layout:
     """Where each node lies when every segment is cut into blocks of ``block`` rows.
 
-    Only the last block of a segment has empty rows, so the padded size is at most the number of nodes plus one block per
-    segment: cost follows the sum of sizes. A single segment is one block without padding.
+    Only the last block of a segment has empty rows, so the padded size is at most the number of nodes plus one block
+    per segment: cost follows the sum of sizes. A single segment is one block without padding.
 
     Attributes:
         block: rows per block C.
@@ -54,13 +54,19 @@ class Layout:
         block_segment = torch.repeat_interleave(blocks)
         return cls(block, slot, block_segment, block_segment.numel(), counts.numel())
 
+    def select(self, chosen: Tensor) -> Layout:
+        """The layout of some blocks [B] boolean, whole segments of them; for sums and maxima only."""
+        segment = None if self.segment is None else torch.unique(self.segment[chosen], return_inverse=True)[1]
+        count = 1 if segment is None else int(segment.max()) + 1
+        return Layout(self.block, None, segment, int(chosen.sum()), count)
+
     def to_blocks(self, x: Tensor, fill: float = 0.0) -> Tensor:
         """[H, N, D] to [H, blocks, C, D], empty rows set to ``fill``."""
         if self.slot is None:
-            return x.unflatten(1, (self.num_blocks, self.block))
+            return x.reshape(x.size(0), self.num_blocks, self.block, x.size(2))
         shape = (x.size(0), self.num_blocks * self.block, x.size(2))
         padded = x.new_full(shape, fill).index_copy(1, self.slot, x)
-        return padded.unflatten(1, (self.num_blocks, self.block))
+        return padded.view(x.size(0), self.num_blocks, self.block, x.size(2))
 
     def to_nodes(self, blocks: Tensor) -> Tensor:
         """[H, blocks, C, D] back to [H, N, D]."""

@@ -16,13 +16,13 @@ from kdlgt.attention.layout import Layout
 from kdlgt.attention.near import NearField, add_near_field
 from kdlgt.attention.sums import kernel_sums
 from kdlgt.errors import ArgumentError
-from kdlgt.features import FavorPlus, FeatureMap, LogFeatures
+from kdlgt.features import FavorPlus, FeatureMap, LogFeatures, Side
 
 DEFAULT_FEATURES = 128
 """Number of features r when no feature map is given."""
 
 SEPARABLE_RANGE = 60.0
-"""Largest sum of log ranges (feature map and kernel) for which their shifts may be taken apart: exp(-60) is safe in float32."""
+"""Largest sum of the log ranges of feature map and kernel for separate shifts: exp(-60) is safe in float32."""
 
 
 def linear_attention(
@@ -75,7 +75,7 @@ def attend(inputs: AttentionInputs, features: FeatureMap) -> Tensor:
     if features.dim != inputs.query.size(2) or features.heads not in (1, inputs.query.size(0)):
         raise ArgumentError(
             f"the feature map has dim={features.dim} and heads={features.heads}; queries with the bias factors are "
-            f"{inputs.query.size(2)} wide ({inputs.lowered.factor_width} from the bias) with {inputs.query.size(0)} heads"
+            f"{inputs.query.size(2)} wide ({inputs.lowered.factor_width} from the bias), heads {inputs.query.size(0)}"
         )
     query, key, weight = features.precondition(inputs.query, inputs.key, inputs.key_log_weight)
     work = _Work.of(attrs.evolve(inputs, query=query, key=key, key_log_weight=weight), features)
@@ -85,10 +85,11 @@ def attend(inputs: AttentionInputs, features: FeatureMap) -> Tensor:
     valid = mixture.valid.to(query.dtype)
     columns = mixture.column.permute(2, 1, 0)
     total = sum(
-        share[None, :, None] * cast(Tensor, checkpoint(work.output, column, use_reentrant=False, preserve_rng_state=False))
+        share[None, :, None]
+        * cast("Tensor", checkpoint(work.output, column, use_reentrant=False, preserve_rng_state=False))
         for column, share in zip(columns, valid.T, strict=True)
     )
-    return cast(Tensor, total) / valid.sum(1)[None, :, None]
+    return cast("Tensor", total) / valid.sum(1)[None, :, None]
 
 
 @attrs.frozen(eq=False)
@@ -150,38 +151,84 @@ class _Work:
         return NearField(self.inputs, self.query, key, slot, self.softmax)
 
 
-def _features_in_blocks(features: FeatureMap, x: Tensor, side: str, layout: Layout) -> LogFeatures:
+def _features_in_blocks(features: FeatureMap, x: Tensor, side: Side, layout: Layout) -> LogFeatures:
     blocks = layout.to_blocks(x)
     result = features(blocks.flatten(1, 2), side)
     sign = None if result.sign is None else result.sign.unflatten(1, blocks.shape[1:3])
     return LogFeatures(result.log.unflatten(1, blocks.shape[1:3]), sign)
 
 
+Sums = tuple[Tensor, Tensor]
+"""Numerators and denominators [H, B, C, dv + 1], and the log shift of each row [H, B, C, 1] taken out of them."""
+
+
+@attrs.frozen(eq=False)
+class _Blocks:
+    """What the sums are taken over, in block layout."""
+
+    query: LogFeatures
+    key: LogFeatures
+    value: Tensor
+    kernel_query: Tensor
+    kernel_key: Tensor
+
+    def select(self, chosen: Tensor) -> _Blocks:
+        return _Blocks(
+            _select_features(self.query, chosen),
+            _select_features(self.key, chosen),
+            self.value[:, chosen],
+            self.kernel_query[:, chosen],
+            self.kernel_key[:, chosen],
+        )
+
+
+def _select_features(features: LogFeatures, chosen: Tensor) -> LogFeatures:
+    return LogFeatures(features.log[:, chosen], None if features.sign is None else features.sign[:, chosen])
+
+
 def _shifted_sums(
     query: LogFeatures, key: LogFeatures, kernel: tuple[Tensor, Tensor] | None, value: Tensor, layout: Layout
-) -> tuple[Tensor, Tensor]:
-    """Numerators and denominators [H, B, C, dv + 1], and the log shift of each row [H, B, C, 1] that they are divided by.
+) -> Sums:
+    """Sum over keys with every exponential in range.
 
-    Keys are shifted by their maximum per (segment, head, feature); the shift moves to the query logs, and each query row
-    is shifted by its own maximum, so its largest feature meets a key at its maximum: the denominator is at least 1.
+    Keys are shifted by their maximum per (segment, head, feature); the shift moves to the query logs, and each query
+    row is shifted by its own maximum, so its largest feature meets a key at its maximum: the denominator is at least 1.
     The result does not depend on the shifts, so they are constants to autograd.
     """
     if kernel is None:
         psi, shift = _shift_keys(key.log, layout)
         phi, row = _shift_queries(query.log + shift)
         return kernel_sums(_signed(phi, query), _signed(psi, key), value, None, None, layout), row
-    if _separable(key.log, kernel[1], layout):
-        psi, shift = _shift_keys(key.log, layout)
-        phi, row = _shift_queries(query.log + shift)
-        kernel_key, kernel_shift = _shift_keys(kernel[1], layout)
-        kernel_query, kernel_row = _shift_queries(kernel[0] + kernel_shift)
-        sums = kernel_sums(_signed(phi, query), _signed(psi, key), value, kernel_query, kernel_key, layout)
-        return sums, row + kernel_row
-    return _joint_sums(query, key, kernel, value, layout)
+    blocks = _Blocks(query, key, value, *kernel)
+    separable = _separable(key.log, kernel[1], layout)
+    if bool(separable.all()):
+        return _separate_sums(blocks, layout)
+    if not bool(separable.any()):
+        return _joint_sums(blocks, layout)
+    # Each segment takes the way that its own logs ask for, so that no graph depends on another.
+    parts = (
+        (separable, _separate_sums(blocks.select(separable), layout.select(separable))),
+        (~separable, _joint_sums(blocks.select(~separable), layout.select(~separable))),
+    )
+    sums, row = torch.zeros_like(value), torch.zeros_like(value[..., :1])
+    for chosen, (part_sums, part_row) in parts:
+        index = chosen.nonzero().flatten()
+        sums, row = sums.index_copy(1, index, part_sums), row.index_copy(1, index, part_row)
+    return sums, row
+
+
+def _separate_sums(blocks: _Blocks, layout: Layout) -> Sums:
+    """Feature map and kernel shifted on their own: one pass of matrix products for all kernel features."""
+    psi, shift = _shift_keys(blocks.key.log, layout)
+    phi, row = _shift_queries(blocks.query.log + shift)
+    kernel_key, kernel_shift = _shift_keys(blocks.kernel_key, layout)
+    kernel_query, kernel_row = _shift_queries(blocks.kernel_query + kernel_shift)
+    phi, psi = _signed(phi, blocks.query), _signed(psi, blocks.key)
+    return kernel_sums(phi, psi, blocks.value, kernel_query, kernel_key, layout), row + kernel_row
 
 
 def _shift_keys(log: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-    """``exp(log - s)`` and ``s``, the maximum over each segment (0 where all are -inf, and -inf as the query's share)."""
+    """``exp(log - s)`` and ``s``, the maximum over each segment; exp(-inf) = 0 where all are -inf."""
     maximum = layout.max_segments(log.detach())
     return torch.exp(log - _finite(maximum)), maximum
 
@@ -200,11 +247,11 @@ def _signed(magnitude: Tensor, features: LogFeatures) -> Tensor:
     return magnitude if features.sign is None else magnitude * features.sign
 
 
-def _separable(log: Tensor, kernel_log: Tensor, layout: Layout) -> bool:
-    """Whether the shifts of feature map and kernel may be taken apart without a 0/0 in any segment."""
+def _separable(log: Tensor, kernel_log: Tensor, layout: Layout) -> Tensor:
+    """Whether feature map and kernel may be shifted apart without a 0/0, per block [B], equal within a segment."""
     with torch.no_grad():
         spread = _spread(log, layout) + _spread(kernel_log, layout)
-        return bool((spread <= SEPARABLE_RANGE).all())
+        return (spread <= SEPARABLE_RANGE).all(0)
 
 
 def _spread(log: Tensor, layout: Layout) -> Tensor:
@@ -215,25 +262,20 @@ def _spread(log: Tensor, layout: Layout) -> Tensor:
     return spread.amax((2, 3))
 
 
-def _joint_sums(
-    query: LogFeatures, key: LogFeatures, kernel: tuple[Tensor, Tensor], value: Tensor, layout: Layout
-) -> tuple[Tensor, Tensor]:
-    """The same sums with one shift per (segment, head, feature, kernel feature): for long paths and steep decays."""
+def _joint_sums(blocks: _Blocks, layout: Layout) -> Sums:
+    """One shift per (segment, head, feature, kernel feature): for long paths and steep decays."""
+    query, key = blocks.query, blocks.key
+    sides = list(zip(blocks.kernel_query.split(1, -1), blocks.kernel_key.split(1, -1), strict=True))
     with torch.no_grad():
-        rows = [
-            (query.log + layout.max_segments(key.log + kernel_key[..., None]) + kernel_query[..., None]).amax(-1, True)
-            for kernel_query, kernel_key in zip(*(side.unbind(-1) for side in kernel), strict=True)
-        ]
+        rows = [(query.log + layout.max_segments(key.log + right) + left).amax(-1, True) for left, right in sides]
         row = _finite(torch.stack(rows).amax(0))
 
     def one(kernel_query: Tensor, kernel_key: Tensor) -> Tensor:
-        psi, shift = _shift_keys(key.log + kernel_key[..., None], layout)
-        phi = torch.exp(query.log + shift + kernel_query[..., None] - row)
-        return kernel_sums(_signed(phi, query), _signed(psi, key), value, None, None, layout)
+        psi, shift = _shift_keys(key.log + kernel_key, layout)
+        phi = torch.exp(query.log + shift + kernel_query - row)
+        return kernel_sums(_signed(phi, query), _signed(psi, key), blocks.value, None, None, layout)
 
-    total = torch.zeros_like(value)
-    for kernel_query, kernel_key in zip(*(side.unbind(-1) for side in kernel), strict=True):
-        total = total + cast(Tensor, checkpoint(one, kernel_query, kernel_key, use_reentrant=False, preserve_rng_state=False))
+    total = torch.zeros_like(blocks.value)
+    for left, right in sides:
+        total = total + cast("Tensor", checkpoint(one, left, right, use_reentrant=False, preserve_rng_state=False))
     return total, row
-
-

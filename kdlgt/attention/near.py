@@ -20,7 +20,7 @@ _CHUNK_ELEMENTS = 1 << 24
 
 @attrs.frozen(eq=False)
 class NearField:
-    """What the correction reads: inputs in node order, features [H, B, C, r] in block order, and the slot of each node."""
+    """What the correction reads: inputs by node, features [H, B, C, r] by block, and the slot of each node."""
 
     inputs: AttentionInputs
     query: LogFeatures
@@ -32,8 +32,8 @@ class NearField:
 def add_near_field(sums: Tensor, shift: Tensor, near: NearField) -> Tensor:
     """Replace the estimates on the listed pairs by exact weights.
 
-    ``y_i - sum_j est_ij [v_j, 1] + sum_j exact_ij [v_j, 1]``, in units of the row shift; a second shift per row keeps the
-    exact weights in range, and cancels in the quotient.
+    ``y_i - sum_j est_ij [v_j, 1] + sum_j exact_ij [v_j, 1]``, in units of the row shift; a second shift per row keeps
+    the exact weights in range, and cancels in the quotient.
 
     Args:
         sums: [H, N, dv + 1] numerators and denominator of the linear far field.
@@ -48,10 +48,15 @@ def add_near_field(sums: Tensor, shift: Tensor, near: NearField) -> Tensor:
     size = steps.step
     logs = [
         cast(
-            tuple[Tensor, Tensor],
+            "tuple[Tensor, Tensor]",
             checkpoint(
-                _pair_logs, near, shift, pairs[:, at : at + size], values[at : at + size],
-                use_reentrant=False, preserve_rng_state=False,
+                _pair_logs,
+                near,
+                shift,
+                pairs[:, at : at + size],
+                values[at : at + size],
+                use_reentrant=False,
+                preserve_rng_state=False,
             ),
         )
         for at in steps

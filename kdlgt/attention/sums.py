@@ -56,7 +56,7 @@ class KernelSums(torch.autograd.Function):
     def forward(
         ctx: Any, phi: Tensor, psi: Tensor, value: Tensor, query: Tensor | None, key: Tensor | None, layout: Layout
     ) -> Tensor:
-        """Compute y [H, B, C, e] from phi, psi [H, B, C, r], value [H, B, C, e], kernel sides [H, B, C, K] or ``None``."""
+        """Compute y [H, B, C, e]; phi, psi [H, B, C, r], value [H, B, C, e], kernel sides [H, B, C, K] or ``None``."""
         ctx.layout = layout
         ctx.save_for_backward(phi, psi, value, query, key)
         total = torch.zeros_like(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -32,9 +31,7 @@ class FavorPlus(FeatureMap):
 
     projection: Tensor
 
-    def __init__(
-        self, dim: int, num_features: int, heads: int = 1, *, orthogonal: bool = True, seed: int = 0
-    ) -> None:
+    def __init__(self, dim: int, num_features: int, heads: int = 1, *, orthogonal: bool = True, seed: int = 0) -> None:
         super().__init__(dim, heads)
         require_at_least("num_features", num_features, 1)
         self.num_features = num_features
@@ -61,6 +58,9 @@ def draw_projection(heads: int, rows: int, dim: int, *, orthogonal: bool, seed: 
         return torch.randn(heads, rows, dim, generator=generator)
     blocks = -(-rows // dim)
     gaussian = torch.randn(heads, blocks, dim, dim, generator=generator, dtype=torch.float64)
-    directions = cast(Tensor, torch.linalg.qr(gaussian)[0]).transpose(2, 3)
+    rotation, triangle = torch.linalg.qr(gaussian)
+    # LAPACK fixes signs in the rotation; multiplied by the triangle's signs, it is uniformly distributed.
+    directions = (rotation * triangle.diagonal(dim1=2, dim2=3).sign()[:, :, None, :]).transpose(2, 3)
     norms = torch.randn(heads, blocks, dim, dim, generator=generator, dtype=torch.float64).norm(dim=-1, keepdim=True)
-    return (directions * norms).reshape(heads, blocks * dim, dim)[:, :rows].float()
+    drawn: Tensor = (directions * norms).reshape(heads, blocks * dim, dim)[:, :rows].float()
+    return drawn

@@ -49,8 +49,8 @@ class Graph:
             one_way = coo_array(adjacency > adjacency.T)
             raise GraphError(
                 f"the graph is directed: {one_way.nnz} edges have no reverse, the first is "
-                f"{one_way.coords[0][0]} -> {one_way.coords[1][0]}. Encodings are defined on undirected graphs; make it "
-                "undirected (torch_geometric.transforms.ToUndirected()) or set `data.symmetrise = true` in the config"
+                f"{one_way.coords[0][0]} -> {one_way.coords[1][0]}. Encodings need undirected graphs; make "
+                "it undirected (torch_geometric.transforms.ToUndirected()) or set `data.symmetrise = true` in the config"
             )
         return cls(adjacency, data)
 
@@ -83,7 +83,9 @@ def _checked_edges(edge_index: Tensor | None, nodes: int) -> NDArray[np.int64]:
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise GraphError(f"edge_index has shape {tuple(edge_index.shape)}; expected [2, E]")
     if edge_index.is_floating_point() or edge_index.is_complex() or edge_index.dtype == torch.bool:
-        raise GraphError(f"edge_index has dtype {edge_index.dtype}; node numbers must be integers, use edge_index.long()")
+        raise GraphError(
+            f"edge_index has dtype {edge_index.dtype}; node numbers must be integers, use edge_index.long()"
+        )
     if edge_index.numel():
         low, high = int(edge_index.min()), int(edge_index.max())
         if low < 0 or high >= nodes:

@@ -55,8 +55,8 @@ def read_structure(batch: Data, structure: Structure, name: str) -> Tensor:
     field = _field(structure, name)
     if field not in batch:
         raise NotPreparedError(
-            f"the batch lacks {name!r} of {structure}; apply kdlgt.prepare(config.model) (or kdlgt.Prepare([rpe.structure])) "
-            "as pre_transform or transform of the data set"
+            f"the batch lacks {name!r} of {structure}; apply kdlgt.prepare(config.model), or "
+            "kdlgt.Prepare(rpe.structures), as pre_transform or transform of the data set"
         )
     value: Tensor = batch[field]
     return value
@@ -71,7 +71,7 @@ class Prepare(BaseTransform):  # type: ignore[misc]
         symmetrise: make directed graphs undirected instead of refusing them; ``edge_index`` itself is not changed.
 
     Raises:
-        GraphError: from calling it on a graph that :meth:`Graph.from_data` refuses, or with features that are not finite.
+        GraphError: when called on a graph that :meth:`Graph.from_data` refuses, or whose features are not finite.
     """
 
     structures: tuple[Structure, ...] = attrs.field(converter=lambda given: tuple(_unique(given)))
@@ -84,7 +84,9 @@ class Prepare(BaseTransform):  # type: ignore[misc]
         for structure in self.structures:
             for name, value in structure.compute(graph).items():
                 if any(word in name for word in _RESERVED):
-                    raise ArgumentError(f"{structure}: field {name!r} holds a word that PyG batches in its own way: {_RESERVED}")
+                    raise ArgumentError(
+                        f"{structure}: field {name!r} holds a word that PyG batches in its own way: {_RESERVED}"
+                    )
                 data[_field(structure, name)] = value
         return data
 
@@ -129,7 +131,7 @@ def graph_ptr(batch: Data) -> Tensor:
     if not isinstance(ids, Tensor):
         return torch.tensor([0, int(batch.num_nodes or 0)], device=_device(batch))
     if bool((ids[1:] < ids[:-1]).any()):
-        raise GraphError("the batch vector is not sorted; sort the nodes by graph, or build the batch with PyG's Batch.from_data_list")
+        raise GraphError("the batch vector is not sorted; sort the nodes by graph, or use PyG's Batch.from_data_list")
     counts = torch.bincount(ids)
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 

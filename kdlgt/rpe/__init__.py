@@ -1,11 +1,11 @@
 """The protocols of relative positional encodings: modules that own parameters and return decompositions."""
 
 from kdlgt.rpe.protocol import (
+    RPE,
     AdditiveRPE,
     IneffectiveRPE,
     KernelRPE,
     MultiplicativeRPE,
-    RPE,
     ScaledRPE,
     SumRPE,
 )

@@ -105,7 +105,10 @@ def all_pairs(ptr: Tensor) -> Tensor:
     sizes = (ptr[1:] - ptr[:-1]).tolist()
     blocks = [
         torch.cartesian_prod(nodes, nodes).T if len(nodes) > 1 else nodes.expand(2, -1)
-        for nodes in (torch.arange(start, start + size, device=ptr.device) for start, size in zip(ptr.tolist(), sizes, strict=False))
+        for nodes in (
+            torch.arange(start, start + size, device=ptr.device)
+            for start, size in zip(ptr.tolist(), sizes, strict=False)
+        )
     ]
     return torch.cat(blocks, dim=1) if blocks else torch.empty(2, 0, dtype=torch.long, device=ptr.device)
 
@@ -120,7 +123,9 @@ class SumRPE(RPE):
     def __init__(self, terms: Iterable[RPE]) -> None:
         given = list(terms)
         if len({term.heads for term in given}) != 1:
-            raise ArgumentError(f"SumRPE: terms with heads {[term.heads for term in given]}; give at least one, all with equal heads")
+            raise ArgumentError(
+                f"SumRPE: terms with heads {[term.heads for term in given]}; give at least one, all with equal heads"
+            )
         super().__init__(given[0].heads)
         self.terms = nn.ModuleList(given)
         self.factor_width = sum(term.factor_width for term in given)
