@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
-    from kdlgt.registry.specs import DatasetSpec, FeatureMapSpec, RPESpec
+    from kdlgt.registry.specs import AbsoluteSpec, DatasetSpec, FeatureMapSpec, RPESpec
 
 GROUP = "kdlgt"
 
@@ -30,6 +30,12 @@ hookimpl = pluggy.HookimplMarker(GROUP)
 @hookspec
 def kdlgt_rpes() -> Iterable[RPESpec]:
     """Relative positional encodings that this plugin provides."""
+    raise NotImplementedError
+
+
+@hookspec
+def kdlgt_absolute_encodings() -> Iterable[AbsoluteSpec]:
+    """Absolute positional encodings, added to the node states, that this plugin provides."""
     raise NotImplementedError
 
 

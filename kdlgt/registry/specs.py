@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
-from torch import Tensor
-from torch_geometric.data import Data
 
-from kdlgt.features import FeatureMap
-from kdlgt.rpe import RPE
+if TYPE_CHECKING:
+    # Only for type checkers: listing plugins and reading a config must not wait for torch.
+    from torch import Tensor
+    from torch_geometric.data import Data
+
+    from kdlgt.features import FeatureMap
+    from kdlgt.graph import Structure
+    from kdlgt.rpe import RPE
 
 Kind = Literal["multiplicative", "additive", "kernel", "ineffective", "sparse"]
 Exactness = Literal["exact", "unbiased", "biased"]
@@ -22,8 +27,9 @@ class Spec:
     """What every component declares.
 
     Attributes:
-        name: the name in configs; lower case letters, digits, ``-`` and ``_``.
-        options: a frozen attrs class; its fields are the keys a config may set, with their types and defaults.
+        name: the name in configs; lower case letters, digits, ``-``, ``_`` and ``+``.
+        options: a frozen attrs class; its fields are the keys a config may set, with their types and defaults. Types
+            are int, float, str, bool, Path, Literal, tuple, another frozen attrs class, and unions of these and None.
         summary: one line for ``kdlgt plugins``.
         source: the paper or reference.
         owner: the owning distribution and version, filled in by the registry.
@@ -69,7 +75,9 @@ class FeatureMapSpec(Spec):
 
 @attrs.frozen(kw_only=True)
 class DatasetSpec(Spec):
-    """A data set: ``factory(root, options) -> kdlgt.data.DataBundle`` given the data folder.
+    """A data set: ``factory(root, options) -> kdlgt.data.RawData``, given the data folder or ``None`` to download.
+
+    The core validates what comes back, splits it and prepares the structure of the encodings.
 
     Attributes:
         level: whether labels belong to nodes or to graphs.
@@ -77,3 +85,47 @@ class DatasetSpec(Spec):
 
     factory: Callable[..., Any]
     level: Literal["node", "graph"]
+
+
+@attrs.frozen(kw_only=True)
+class AbsoluteSpec(Spec):
+    """An absolute encoding, added to the node states: ``factory(options) -> Structure``.
+
+    The structure computes one field, ``encoding`` [N, width], and has the attribute ``width``.
+    """
+
+    factory: Callable[[Any], Structure]
+
+
+ComponentKind = Literal["rpe", "feature_map", "dataset", "absolute"]
+
+
+@attrs.frozen(kw_only=True)
+class Extension:
+    """A kind of component that plugins provide.
+
+    Attributes:
+        label: the kind in words, for messages.
+        hook: the hook that returns specs of this kind.
+        spec: their class.
+        arguments: positional arguments of the factory; no option may have the name of one, nor be called ``name``.
+    """
+
+    label: str
+    hook: str
+    spec: type[Spec]
+    arguments: tuple[str, ...]
+
+
+EXTENSIONS: Mapping[ComponentKind, Extension] = MappingProxyType(
+    {
+        "rpe": Extension(label="RPE", hook="kdlgt_rpes", spec=RPESpec, arguments=("heads", "channels", "options")),
+        "absolute": Extension(
+            label="absolute encoding", hook="kdlgt_absolute_encodings", spec=AbsoluteSpec, arguments=("options",)
+        ),
+        "feature_map": Extension(
+            label="feature map", hook="kdlgt_feature_maps", spec=FeatureMapSpec, arguments=("dim", "heads", "options")
+        ),
+        "dataset": Extension(label="data set", hook="kdlgt_datasets", spec=DatasetSpec, arguments=("root", "options")),
+    }
+)
