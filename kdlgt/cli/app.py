@@ -1,0 +1,70 @@
+"""The table of commands, and how errors leave the program.
+
+A command is one module of this package with one function, whose docstring is its help; it gets one line in
+:data:`COMMANDS`. Modules are imported when their command runs (or its help is shown), and import torch inside the
+function: ``kdlgt --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+from rich.console import Console
+
+from kdlgt.errors import KdlgtError
+
+COMMANDS: dict[str, str] = {
+    "train": "kdlgt.cli.train:train",
+    "evaluate": "kdlgt.cli.evaluate:evaluate",
+    "predict": "kdlgt.cli.predict:predict",
+    "compare": "kdlgt.cli.compare:compare",
+    "plugins": "kdlgt.cli.plugins:plugins",
+}
+
+DEBUG = "--debug"
+EXIT_CODE = "return_int_as_exit_code_else_zero"
+
+
+def build_app() -> App:
+    """The cyclopts application with every command of the table, none of them imported yet."""
+    app = App(
+        name="kdlgt",
+        help="Graph transformers with relative positional encodings in linear time.",
+        help_epilogue=f"Errors are one message and exit code 2; {DEBUG} shows the traceback too.",
+        version_flags=["--version"],
+        version=_version,
+    )
+    for name, target in COMMANDS.items():
+        app.command(target, name=name)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command line and exit: 0 when it worked, 2 with one message when it did not."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = DEBUG in given
+    sys.exit(run([token for token in given if token != DEBUG], debug=debug))
+
+
+def run(tokens: Sequence[str], *, debug: bool = False) -> int:
+    """Run one command line and return its exit code."""
+    errors = Console(stderr=True)
+    try:
+        code = build_app()(tokens, exit_on_error=False, error_console=errors, result_action=EXIT_CODE)
+    except CycloptsError:
+        return 2
+    except KdlgtError as error:
+        if debug:
+            errors.print_exception()
+        errors.print("[bold red]error:[/bold red]", end=" ")
+        errors.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
+        return 2
+    return int(code)
+
+
+def _version() -> str:
+    import importlib.metadata
+
+    return importlib.metadata.version("kdlgt")

@@ -1,0 +1,43 @@
+"""The outcome of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from kdlgt.train.metrics import Scores
+
+
+@attrs.frozen(kw_only=True)
+class RunResult:
+    """What ``result.json`` holds.
+
+    Attributes:
+        test, val: metrics of the best epoch's weights.
+        metric: the metric that chose it.
+        best_epoch: the best epoch by the validation metric.
+        epochs: completed epochs.
+        seconds: training time, evaluation included.
+        parameters: number of trained parameters.
+        seed: the run's seed.
+        data: name of the data set.
+        attention: ``linear``, ``exact`` or ``auto``.
+        rpe: names of the encodings.
+    """
+
+    test: Scores
+    val: Scores
+    metric: str
+    best_epoch: int
+    epochs: int
+    seconds: float
+    parameters: int
+    seed: int
+    data: str
+    attention: str
+    rpe: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return attrs.asdict(self)
