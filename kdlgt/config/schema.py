@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 
+from kdlgt.config import checks
+from kdlgt.registry import ComponentKind
+from kdlgt.registry.strict import SHORTHAND
+
 AttentionMode = Literal["linear", "exact", "auto"]
 ExactImplementation = Literal["fused", "dense"]
+_RATIO_TOLERANCE = 1e-6
+
 Precision = Literal["32", "64", "bf16", "16"]
 
 
@@ -20,8 +26,21 @@ class Component:
         options: an instance of the plugin's option class, filled with its defaults.
     """
 
-    name: str
+    name: str = attrs.field(metadata={SHORTHAND: True})
     options: Any = None
+
+
+@attrs.frozen
+class Provides:
+    """Marks the type of a component with the kind of plugin that it names."""
+
+    kind: ComponentKind
+
+
+RPEComponent = Annotated[Component, Provides("rpe")]
+AbsoluteComponent = Annotated[Component, Provides("absolute")]
+FeatureMapComponent = Annotated[Component, Provides("feature_map")]
+DatasetComponent = Annotated[Component, Provides("dataset")]
 
 
 @attrs.frozen(kw_only=True)
@@ -37,8 +56,8 @@ class EncoderConfig:
 
     kind: Literal["auto", "linear", "embedding", "degree"] = "auto"
     degree: bool = False
-    max_degree: int = 64
-    absolute: tuple[Component, ...] = ()
+    max_degree: int = attrs.field(default=64, validator=checks.integer(1))
+    absolute: tuple[AbsoluteComponent, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -46,11 +65,11 @@ class LocalConfig:
     """``[model.local]``: a message-passing branch in parallel to attention.
 
     Attributes:
-        conv: name of a PyG convolution: ``GCN``, ``GIN``, ``GINE``, ``GAT``, ``GATv2``, ``SAGE``, ``PNA``, ``GatedGCN`` ...
+        conv: a PyG convolution: ``GCN``, ``GIN``, ``GINE``, ``GAT``, ``GATv2``, ``SAGE``, ``PNA``, ``GatedGCN`` ...
         edge_features: hand edge features to the branch where it takes them.
     """
 
-    conv: str = "GCN"
+    conv: str = attrs.field(default="GCN", metadata={SHORTHAND: True})
     edge_features: bool = True
 
 
@@ -67,12 +86,12 @@ class AttentionConfig:
         redraw_every: redraw the projections every so many training steps; 0 never.
     """
 
-    mode: AttentionMode = "linear"
+    mode: AttentionMode = attrs.field(default="linear", metadata={SHORTHAND: True})
     exact: ExactImplementation = "fused"
-    auto_threshold: int = 1024
+    auto_threshold: int = attrs.field(default=1024, validator=checks.integer(0))
     normalise: bool = False
     balance: bool = False
-    redraw_every: int = 0
+    redraw_every: int = attrs.field(default=0, validator=checks.integer(0))
 
 
 @attrs.frozen(kw_only=True)
@@ -93,22 +112,27 @@ class ModelConfig:
         share_rpe: one set of RPE parameters for all layers (Graphormer) instead of one per layer.
     """
 
-    hidden: int = 64
-    layers: int = 2
-    heads: int = 4
-    feed_forward: float = 2.0
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    input_dropout: float = 0.0
+    hidden: int = attrs.field(default=64, validator=checks.integer(1))
+    layers: int = attrs.field(default=2, validator=checks.integer(1))
+    heads: int = attrs.field(default=4, validator=checks.integer(1))
+    feed_forward: float = attrs.field(default=2.0, validator=checks.positive)
+    dropout: float = attrs.field(default=0.1, validator=checks.fraction)
+    attention_dropout: float = attrs.field(default=0.0, validator=checks.fraction)
+    input_dropout: float = attrs.field(default=0.0, validator=checks.fraction)
     norm: Literal["layer", "rms", "batch"] = "layer"
     attend: bool = True
     readout: Literal["mean", "sum", "max", "attention"] = "mean"
     share_rpe: bool = False
     attention: AttentionConfig = AttentionConfig()
-    features: Component = Component(name="favor+")
-    rpe: tuple[Component, ...] = ()
+    features: FeatureMapComponent = Component(name="favor+")
+    rpe: tuple[RPEComponent, ...] = ()
     encoder: EncoderConfig = EncoderConfig()
     local: LocalConfig | None = None
+
+    @heads.validator
+    def _divides_hidden(self, field: attrs.Attribute[Any], value: int) -> None:
+        if self.hidden % value:
+            raise checks.refused(field, value, f"a divisor of hidden = {self.hidden}")
 
 
 @attrs.frozen(kw_only=True)
@@ -118,20 +142,46 @@ class DataConfig:
     Attributes:
         dataset: the data set plugin.
         symmetrise: make directed graphs undirected instead of refusing them.
-        split: ``public`` takes the data set's own split, else a seeded stratified random split by ``ratios``.
+        split: ``public`` takes the data set's own split, ``random`` a seeded stratified one by ``ratios``; ``auto``
+            takes the public one where there is one.
         ratios: shares of training, validation and test for a random split.
-        split_seed: seed of the random split; ``None`` takes the run's seed.
+        folds: k-fold cross-validation with so many folds instead of ``split``; 0 is off.
+        fold: which fold is the test part, from 0.
+        split_seed: seed of the random split or the folds; ``None`` takes the run's seed.
         batch_size: graphs per batch.
         workers: loader processes.
+        prepare_workers: processes that compute the structure of graphs; ``None`` takes all cores when the work is long.
+        cache: keep computed structure on disk.
     """
 
-    dataset: Component = Component(name="digits")
+    dataset: DatasetComponent = Component(name="digits")
     symmetrise: bool = False
     split: Literal["auto", "public", "random"] = "auto"
-    ratios: tuple[float, float, float] = (0.7, 0.15, 0.15)
-    split_seed: int | None = None
-    batch_size: int = 128
-    workers: int = 0
+    ratios: tuple[float, float, float] = attrs.field(
+        default=(0.7, 0.15, 0.15), validator=checks.each(checks.non_negative)
+    )
+    folds: int = attrs.field(default=0, validator=checks.integer(0))
+    fold: int = attrs.field(default=0, validator=checks.integer(0))
+    split_seed: int | None = attrs.field(default=None, validator=attrs.validators.optional(checks.seed))
+    batch_size: int = attrs.field(default=128, validator=checks.integer(1))
+    workers: int = attrs.field(default=0, validator=checks.integer(0))
+    prepare_workers: int | None = attrs.field(default=None, validator=attrs.validators.optional(checks.integer(1)))
+    cache: bool = True
+
+    @ratios.validator
+    def _shares_of_one(self, field: attrs.Attribute[Any], value: tuple[float, ...]) -> None:
+        if len(value) != 3 or abs(sum(value) - 1) > _RATIO_TOLERANCE or value[0] <= 0:
+            raise checks.refused(field, value, "three shares that sum to 1, the first (training) above 0")
+
+    @folds.validator
+    def _cross_validation(self, field: attrs.Attribute[Any], value: int) -> None:
+        if value == 1:
+            raise checks.refused(field, value, "0 (off) or an integer >= 2")
+
+    @fold.validator
+    def _one_of_the_folds(self, field: attrs.Attribute[Any], value: int) -> None:
+        if value >= max(self.folds, 1):
+            raise checks.refused(field, value, f"an integer below folds = {self.folds}, or 0 without folds")
 
 
 @attrs.frozen(kw_only=True)
@@ -151,24 +201,28 @@ class TrainConfig:
         accumulate: batches per optimiser step.
         compile: ``torch.compile`` the model.
         class_weights: weigh classes by inverse frequency.
+        device: where to train; ``auto`` takes a GPU where there is one.
+        devices: processes that share each batch of graphs (data parallel), one per GPU or, on a CPU, over gloo.
         seed: seed of initialisation, shuffling, dropout and projections.
     """
 
-    epochs: int = 100
+    epochs: int = attrs.field(default=100, validator=checks.integer(1))
     optimizer: Literal["adam", "adamw"] = "adam"
-    lr: float = 1e-4
-    betas: tuple[float, float] = (0.99, 0.999)
-    eps: float = 1e-7
-    weight_decay: float = 0.0
+    lr: float = attrs.field(default=1e-4, validator=checks.positive)
+    betas: tuple[float, float] = attrs.field(default=(0.99, 0.999), validator=checks.each(checks.fraction))
+    eps: float = attrs.field(default=1e-7, validator=checks.positive)
+    weight_decay: float = attrs.field(default=0.0, validator=checks.non_negative)
     schedule: Literal["linear", "cosine", "constant"] = "linear"
-    warmup: int = 0
-    clip: float = 0.0
-    patience: int = 0
+    warmup: int = attrs.field(default=0, validator=checks.integer(0))
+    clip: float = attrs.field(default=0.0, validator=checks.non_negative)
+    patience: int = attrs.field(default=0, validator=checks.integer(0))
     precision: Precision = "32"
-    accumulate: int = 1
+    accumulate: int = attrs.field(default=1, validator=checks.integer(1))
     compile: bool = False
     class_weights: bool = False
-    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    devices: int = attrs.field(default=1, validator=checks.integer(1))
+    seed: int = attrs.field(default=0, validator=checks.seed)
 
 
 @attrs.frozen(kw_only=True)

@@ -10,11 +10,11 @@ import numbers
 import pathlib
 import reprlib
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import attrs
-from cattrs import Converter
+from cattrs import BaseConverter, Converter
 
 from kdlgt.errors import suggestion
 
@@ -25,6 +25,8 @@ Hook = Callable[[Any, Any], Any]
 SHORTHAND = "kdlgt.shorthand"
 #: TOML has no null: this string is None wherever None is allowed.
 NONE = "none"
+#: How the fault for a key that a table does not have begins.
+UNKNOWN_KEY = ": unknown key"
 _ABSENT = object()
 _TEXT_LENGTH = 80
 
@@ -112,6 +114,16 @@ def is_union(kind: Any) -> bool:
     return get_origin(kind) in (Union, types.UnionType)
 
 
+def _is_literal(kind: Any) -> bool:
+    origin: Any = get_origin(kind)
+    return origin is Literal
+
+
+def _is_tuple(kind: Any) -> bool:
+    origin: Any = get_origin(kind)
+    return origin is tuple
+
+
 def shorthand_field(kind: Any) -> str | None:
     """Name of the field that a plain string stands for, or None."""
     if not (isinstance(kind, type) and attrs.has(kind)):
@@ -127,9 +139,9 @@ def strict_converter() -> Converter:
     converter.register_structure_hook(float, _number)
     converter.register_structure_hook(str, _string)
     converter.register_structure_hook(pathlib.Path, _path)
-    converter.register_structure_hook_func(lambda kind: get_origin(kind) is Literal, _literal)
+    converter.register_structure_hook_func(_is_literal, _literal)
     converter.register_structure_hook_factory(is_union, _union_hook)
-    converter.register_structure_hook_factory(lambda kind: get_origin(kind) is tuple, _tuple_hook)
+    converter.register_structure_hook_factory(_is_tuple, _tuple_hook)
     converter.register_structure_hook_factory(attrs.has, _table_hook)
     return converter
 
@@ -210,7 +222,7 @@ def _literal(value: Any, kind: Any) -> Any:
     raise rejected(value, kind, suggestion(str(value), map(str, allowed)))
 
 
-def _union_hook(kind: Any, converter: Converter) -> Hook:
+def _union_hook(kind: Any, converter: BaseConverter) -> Hook:
     members = [member for member in get_args(kind) if member is not types.NoneType]
     optional = types.NoneType in get_args(kind)
 
@@ -228,14 +240,14 @@ def _union_hook(kind: Any, converter: Converter) -> Hook:
     return structure
 
 
-def _tried(value: Any, member: Any, converter: Converter) -> Any:
+def _tried(value: Any, member: Any, converter: BaseConverter) -> Any:
     try:
         return converter.structure(value, member)
     except RejectedError as error:
         return error
 
 
-def _tuple_hook(kind: Any, converter: Converter) -> Hook:
+def _tuple_hook(kind: Any, converter: BaseConverter) -> Hook:
     items = get_args(kind)
     variadic = len(items) == 2 and items[1] is Ellipsis
 
@@ -254,7 +266,7 @@ def _tuple_hook(kind: Any, converter: Converter) -> Hook:
     return structure
 
 
-def _table_hook(kind: Any, converter: Converter) -> Hook:
+def _table_hook(kind: Any, converter: BaseConverter) -> Hook:
     attrs.resolve_types(kind)
     fields = {field.name: field for field in attrs.fields(kind) if field.init}
 
@@ -262,7 +274,7 @@ def _table_hook(kind: Any, converter: Converter) -> Hook:
         tree = _table(value, kind)
         values, faults = _structured(tree, fields, converter)
         faults += unknown_keys(tree, fields)
-        faults += _invalid_fields(kind, values)
+        faults += _invalid_fields(kind, values, set(tree) - set(values))
         if faults:
             raise RejectedError(faults)
         try:
@@ -283,7 +295,7 @@ def _table(value: Any, kind: Any) -> Mapping[str, Any]:
 
 
 def _structured(
-    tree: Mapping[str, Any], fields: Mapping[str, attrs.Attribute[Any]], converter: Converter
+    tree: Mapping[str, Any], fields: Mapping[str, attrs.Attribute[Any]], converter: BaseConverter
 ) -> tuple[dict[str, Any], list[Fault]]:
     values: dict[str, Any] = {}
     faults: list[Fault] = []
@@ -315,18 +327,18 @@ def unknown_keys(tree: Mapping[str, Any], allowed: Iterable[str]) -> list[Fault]
     names = list(allowed)
     words = ", ".join(names) or "none"
     return [
-        Fault((key,), f": unknown key; allowed: {words}.{suggestion(str(key), names)}")
+        Fault((key,), f"{UNKNOWN_KEY}; allowed: {words}.{suggestion(str(key), names)}")
         for key in tree
         if key not in names
     ]
 
 
-def _invalid_fields(kind: type[Any], values: Mapping[str, Any]) -> Iterator[Fault]:
+def _invalid_fields(kind: type[Any], values: Mapping[str, Any], refused: Container[str]) -> Iterator[Fault]:
     """Run the attrs validators of each field on its own: constructing the value would stop at the first."""
     fields = {field.name: field for field in attrs.fields(kind)}
     probe = object.__new__(kind)
     for name, field in fields.items():
-        if name in values or not (field.default is attrs.NOTHING or isinstance(field.default, attrs.Factory)):  # type: ignore[arg-type]
+        if name in values or (name not in refused and _plain_default(field)):
             object.__setattr__(probe, name, values.get(name, field.default))
     for name, field in fields.items():
         if field.validator is None or field.converter is not None or not hasattr(probe, name):
@@ -337,6 +349,11 @@ def _invalid_fields(kind: type[Any], values: Mapping[str, Any]) -> Iterator[Faul
             continue  # it reads another field, which has its own fault
         except (ValueError, TypeError) as error:
             yield _located(error, fields, (name,))
+
+
+def _plain_default(field: attrs.Attribute[Any]) -> bool:
+    default: object = field.default
+    return default is not attrs.NOTHING and not isinstance(default, attrs.Factory)  # type: ignore[arg-type]
 
 
 def _located(error: Exception, fields: Iterable[str], default: tuple[str, ...]) -> Fault:
