@@ -1,0 +1,42 @@
+"""The generic linear graph transformer and its parts."""
+
+from kdlgt.model.attention_block import AttentionBlock, evaluate_rpe, head_width
+from kdlgt.model.degree import Degree
+from kdlgt.model.encoder import (
+    AbsoluteEncoding,
+    DegreeEncoder,
+    EdgeEncoder,
+    EmbeddingEncoder,
+    LinearEncoder,
+    NodeEncoder,
+    feature_encoder,
+)
+from kdlgt.model.layer import TransformerLayer, make_norm
+from kdlgt.model.local import CONVS, LocalBranch, takes_edges
+from kdlgt.model.readout import GraphHead, NodeHead
+from kdlgt.model.segments import Segment, plan_segments
+from kdlgt.model.transformer import GraphTransformer
+
+__all__ = [
+    "CONVS",
+    "AbsoluteEncoding",
+    "AttentionBlock",
+    "Degree",
+    "DegreeEncoder",
+    "EdgeEncoder",
+    "EmbeddingEncoder",
+    "GraphHead",
+    "GraphTransformer",
+    "LinearEncoder",
+    "LocalBranch",
+    "NodeEncoder",
+    "NodeHead",
+    "Segment",
+    "TransformerLayer",
+    "evaluate_rpe",
+    "feature_encoder",
+    "head_width",
+    "make_norm",
+    "plan_segments",
+    "takes_edges",
+]
