@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-_SMALLEST_BLOCK, _LARGEST_BLOCK = 8, 512
+_SMALLEST_BLOCK, _LARGEST_BLOCK, _SINGLE_BLOCK = 8, 512, 1024
 
 
 @attrs.frozen(eq=False)
@@ -22,6 +23,7 @@ class Layout:
         segment: [blocks] segment of each block; ``None`` when there is one segment.
         num_blocks: number of blocks.
         num_segments: number of segments.
+        num_nodes: number of nodes N.
     """
 
     block: int
@@ -29,11 +31,18 @@ class Layout:
     segment: Tensor | None
     num_blocks: int
     num_segments: int
+    num_nodes: int
 
     @classmethod
     def single(cls, nodes: int) -> Layout:
-        """All nodes in one segment."""
-        return cls(nodes, None, None, 1, 1)
+        """All nodes in one segment, in order."""
+        block = min(nodes, _SINGLE_BLOCK)
+        return cls(block, None, None, -(-nodes // block), 1, nodes)
+
+    @property
+    def has_empty_rows(self) -> bool:
+        """Whether some rows of the blocks hold no node."""
+        return self.num_blocks * self.block > self.num_nodes
 
     @classmethod
     def of(cls, segment: Tensor | None, nodes: int) -> Layout:
@@ -52,31 +61,33 @@ class Layout:
         slot = torch.empty_like(segment)
         slot[order] = first_block[sorted_segment] * block + within
         block_segment = torch.repeat_interleave(blocks)
-        return cls(block, slot, block_segment, block_segment.numel(), counts.numel())
+        return cls(block, slot, block_segment, block_segment.numel(), counts.numel(), nodes)
 
     def select(self, chosen: Tensor) -> Layout:
         """The layout of some blocks [B] boolean, whole segments of them; for sums and maxima only."""
         segment = None if self.segment is None else torch.unique(self.segment[chosen], return_inverse=True)[1]
         count = 1 if segment is None else int(segment.max()) + 1
-        return Layout(self.block, None, segment, int(chosen.sum()), count)
+        blocks = int(chosen.sum())
+        return Layout(self.block, None, segment, blocks, count, blocks * self.block)
 
     def to_blocks(self, x: Tensor, fill: float = 0.0) -> Tensor:
         """[H, N, D] to [H, blocks, C, D], empty rows set to ``fill``."""
+        rows = self.num_blocks * self.block
         if self.slot is None:
-            return x.reshape(x.size(0), self.num_blocks, self.block, x.size(2))
-        shape = (x.size(0), self.num_blocks * self.block, x.size(2))
-        padded = x.new_full(shape, fill).index_copy(1, self.slot, x)
-        return padded.view(x.size(0), self.num_blocks, self.block, x.size(2))
+            padded = functional.pad(x, (0, 0, 0, rows - self.num_nodes), value=fill)
+        else:
+            padded = x.new_full((x.size(0), rows, x.size(2)), fill).index_copy(1, self.slot, x)
+        return padded.reshape(x.size(0), self.num_blocks, self.block, x.size(2))
 
     def to_nodes(self, blocks: Tensor) -> Tensor:
         """[H, blocks, C, D] back to [H, N, D]."""
         flat = blocks.flatten(1, 2)
-        return flat if self.slot is None else flat[:, self.slot]
+        return flat[:, : self.num_nodes] if self.slot is None else flat[:, self.slot]
 
     def sum_segments(self, per_block: Tensor) -> Tensor:
         """Sum [H, blocks, ...] over the blocks of each segment, and hand each block its segment's sum."""
         if self.segment is None:
-            return per_block
+            return per_block.sum(1, keepdim=True).expand_as(per_block)
         shape = (per_block.size(0), self.num_segments, *per_block.shape[2:])
         return per_block.new_zeros(shape).index_add(1, self.segment, per_block)[:, self.segment]
 
@@ -84,7 +95,7 @@ class Layout:
         """Maximum of [H, blocks, C, r] over the rows of each segment, for each block [H, blocks, 1, r]."""
         per_block = x.amax(2, keepdim=True)
         if self.segment is None:
-            return per_block
+            return per_block.amax(1, keepdim=True).expand_as(per_block)
         start = per_block.new_full((x.size(0), self.num_segments, 1, x.size(3)), -torch.inf)
         index = self.segment[None, :, None, None].expand_as(per_block)
         return start.scatter_reduce(1, index, per_block, "amax")[:, self.segment]

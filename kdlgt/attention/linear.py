@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import attrs
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from kdlgt.algebra import Decomposition
 from kdlgt.attention.inputs import AttentionInputs, gather_inputs
 from kdlgt.attention.layout import Layout
-from kdlgt.attention.near import NearField, add_near_field
-from kdlgt.attention.sums import kernel_sums
+from kdlgt.attention.near import add_near_field
+from kdlgt.attention.sums import Blocks, segment_sums
 from kdlgt.errors import ArgumentError
-from kdlgt.features import FavorPlus, FeatureMap, LogFeatures, Side
+from kdlgt.features import FavorPlus, FeatureMap
 
 DEFAULT_FEATURES = 128
 """Number of features r when no feature map is given."""
@@ -78,204 +76,47 @@ def attend(inputs: AttentionInputs, features: FeatureMap) -> Tensor:
             f"{inputs.query.size(2)} wide ({inputs.lowered.factor_width} from the bias), heads {inputs.query.size(0)}"
         )
     query, key, weight = features.precondition(inputs.query, inputs.key, inputs.key_log_weight)
-    work = _Work.of(attrs.evolve(inputs, query=query, key=key, key_log_weight=weight), features)
+    conditioned = attrs.evolve(inputs, query=query, key=key, key_log_weight=weight)
+    layout = Layout.of(inputs.segment, inputs.query.size(1))
     mixture = inputs.lowered.mixture
     if mixture is None:
-        return work.output()
+        return _output(conditioned, features, layout)
     valid = mixture.valid.to(query.dtype)
-    columns = mixture.column.permute(2, 1, 0)
-    total = sum(
-        share[None, :, None]
-        * cast("Tensor", checkpoint(work.output, column, use_reentrant=False, preserve_rng_state=False))
-        for column, share in zip(columns, valid.T, strict=True)
-    )
-    return cast("Tensor", total) / valid.sum(1)[None, :, None]
+    total = torch.zeros_like(inputs.value)
+    for column, share in zip(mixture.column.permute(2, 1, 0), valid.T, strict=True):
+        component = attrs.evolve(conditioned, key_log_weight=column if weight is None else column + weight)
+        total = total + share[None, :, None] * _output(component, features, layout)
+    return total / valid.sum(1)[None, :, None]
 
 
-@attrs.frozen(eq=False)
-class _Work:
-    """Features and values in block layout, ready to be summed."""
-
-    inputs: AttentionInputs
-    layout: Layout
-    query: LogFeatures
-    key: LogFeatures
-    value: Tensor
-    empty: Tensor | None
-    softmax: bool
-
-    @classmethod
-    def of(cls, inputs: AttentionInputs, features: FeatureMap) -> _Work:
-        nodes = inputs.query.size(1)
-        layout = Layout.of(inputs.segment, nodes)
-        value = torch.cat([inputs.value, torch.ones_like(inputs.value[..., :1])], dim=-1)
-        empty = None
-        if layout.slot is not None:
-            empty = torch.ones(layout.num_blocks * layout.block, dtype=torch.bool, device=value.device)
-            empty = empty.index_fill(0, layout.slot, False).view(1, layout.num_blocks, layout.block, 1)
-        query = _features_in_blocks(features, inputs.query, "query", layout)
-        key = _features_in_blocks(features, inputs.key, "key", layout)
-        return cls(inputs, layout, query, key, layout.to_blocks(value), empty, features.estimates_softmax)
-
-    def output(self, extra_weight: Tensor | None = None) -> Tensor:
-        """Attention output [H, N, dv], with a further key log-weight [H or 1, N] for one component of a mixture."""
-        key = self._weighted_key(extra_weight)
-        kernel = self._kernel_in_blocks()
-        sums, shift = _shifted_sums(self.query, key, kernel, self.value, self.layout)
-        sums, shift = self.layout.to_nodes(sums), self.layout.to_nodes(shift)
-        if self.inputs.lowered.sparse is not None:
-            sums = add_near_field(sums, shift, self._near_field(key))
-        denominator = sums[..., -1:]
-        return sums[..., :-1] / torch.where(denominator == 0, 1.0, denominator)
-
-    def _weighted_key(self, extra: Tensor | None) -> LogFeatures:
-        """Key features with the key log-weights folded into their exponents; -inf in the empty rows of blocks."""
-        log = self.key.log
-        for weight in (self.inputs.key_log_weight, extra):
-            if weight is not None:
-                log = log + self.layout.to_blocks(weight[:, :, None])
-        if self.empty is not None:
-            log = log.masked_fill(self.empty, -math.inf)
-        return LogFeatures(log, self.key.sign)
-
-    def _kernel_in_blocks(self) -> tuple[Tensor, Tensor] | None:
-        kernel = self.inputs.lowered.kernel
-        if kernel is None:
-            return None
-        sides = (kernel.log_query_features, kernel.log_key_features)
-        query, key = (self.layout.to_blocks(side.transpose(0, 1).to(self.value.dtype), -math.inf) for side in sides)
-        return query, key
-
-    def _near_field(self, key: LogFeatures) -> NearField:
-        slot = self.layout.slot
-        return NearField(self.inputs, self.query, key, slot, self.softmax)
+def _output(inputs: AttentionInputs, features: FeatureMap, layout: Layout) -> Tensor:
+    """Attention output [H, N, dv] of one softmax."""
+    sums, shift = segment_sums(_blocks(inputs, layout), features, layout, SEPARABLE_RANGE)
+    sums, shift = layout.to_nodes(sums), layout.to_nodes(shift)
+    if inputs.lowered.sparse is not None:
+        sums = add_near_field(sums, shift, inputs, features)
+    denominator = sums[..., -1:]
+    return sums[..., :-1] / torch.where(denominator == 0, 1.0, denominator)
 
 
-def _features_in_blocks(features: FeatureMap, x: Tensor, side: Side, layout: Layout) -> LogFeatures:
-    blocks = layout.to_blocks(x)
-    result = features(blocks.flatten(1, 2), side)
-    sign = None if result.sign is None else result.sign.unflatten(1, blocks.shape[1:3])
-    return LogFeatures(result.log.unflatten(1, blocks.shape[1:3]), sign)
-
-
-Sums = tuple[Tensor, Tensor]
-"""Numerators and denominators [H, B, C, dv + 1], and the log shift of each row [H, B, C, 1] taken out of them."""
-
-
-@attrs.frozen(eq=False)
-class _Blocks:
-    """What the sums are taken over, in block layout."""
-
-    query: LogFeatures
-    key: LogFeatures
-    value: Tensor
-    kernel_query: Tensor
-    kernel_key: Tensor
-
-    def select(self, chosen: Tensor) -> _Blocks:
-        return _Blocks(
-            _select_features(self.query, chosen),
-            _select_features(self.key, chosen),
-            self.value[:, chosen],
-            self.kernel_query[:, chosen],
-            self.kernel_key[:, chosen],
+def _blocks(inputs: AttentionInputs, layout: Layout) -> Blocks:
+    """Bring the operands to block layout."""
+    value = torch.cat([inputs.value, torch.ones_like(inputs.value[..., :1])], dim=-1)
+    weight = None if inputs.key_log_weight is None else inputs.key_log_weight[:, :, None]
+    if weight is None and layout.has_empty_rows:
+        weight = torch.zeros_like(value[:1, :, :1])
+    kernel = inputs.lowered.kernel
+    sides = None
+    if kernel is not None:
+        query, key = (
+            layout.to_blocks(side.transpose(0, 1).to(value.dtype).expand(value.size(0), -1, -1), -math.inf)
+            for side in (kernel.log_query_features, kernel.log_key_features)
         )
-
-
-def _select_features(features: LogFeatures, chosen: Tensor) -> LogFeatures:
-    return LogFeatures(features.log[:, chosen], None if features.sign is None else features.sign[:, chosen])
-
-
-def _shifted_sums(
-    query: LogFeatures, key: LogFeatures, kernel: tuple[Tensor, Tensor] | None, value: Tensor, layout: Layout
-) -> Sums:
-    """Sum over keys with every exponential in range.
-
-    Keys are shifted by their maximum per (segment, head, feature); the shift moves to the query logs, and each query
-    row is shifted by its own maximum, so its largest feature meets a key at its maximum: the denominator is at least 1.
-    The result does not depend on the shifts, so they are constants to autograd.
-    """
-    if kernel is None:
-        psi, shift = _shift_keys(key.log, layout)
-        phi, row = _shift_queries(query.log + shift)
-        return kernel_sums(_signed(phi, query), _signed(psi, key), value, None, None, layout), row
-    blocks = _Blocks(query, key, value, *kernel)
-    separable = _separable(key.log, kernel[1], layout)
-    if bool(separable.all()):
-        return _separate_sums(blocks, layout)
-    if not bool(separable.any()):
-        return _joint_sums(blocks, layout)
-    # Each segment takes the way that its own logs ask for, so that no graph depends on another.
-    parts = (
-        (separable, _separate_sums(blocks.select(separable), layout.select(separable))),
-        (~separable, _joint_sums(blocks.select(~separable), layout.select(~separable))),
+        sides = (query, key)
+    return Blocks(
+        layout.to_blocks(inputs.query),
+        layout.to_blocks(inputs.key),
+        layout.to_blocks(value),
+        None if weight is None else layout.to_blocks(weight, -math.inf),
+        sides,
     )
-    sums, row = torch.zeros_like(value), torch.zeros_like(value[..., :1])
-    for chosen, (part_sums, part_row) in parts:
-        index = chosen.nonzero().flatten()
-        sums, row = sums.index_copy(1, index, part_sums), row.index_copy(1, index, part_row)
-    return sums, row
-
-
-def _separate_sums(blocks: _Blocks, layout: Layout) -> Sums:
-    """Feature map and kernel shifted on their own: one pass of matrix products for all kernel features."""
-    psi, shift = _shift_keys(blocks.key.log, layout)
-    phi, row = _shift_queries(blocks.query.log + shift)
-    kernel_key, kernel_shift = _shift_keys(blocks.kernel_key, layout)
-    kernel_query, kernel_row = _shift_queries(blocks.kernel_query + kernel_shift)
-    phi, psi = _signed(phi, blocks.query), _signed(psi, blocks.key)
-    return kernel_sums(phi, psi, blocks.value, kernel_query, kernel_key, layout), row + kernel_row
-
-
-def _shift_keys(log: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-    """``exp(log - s)`` and ``s``, the maximum over each segment; exp(-inf) = 0 where all are -inf."""
-    maximum = layout.max_segments(log.detach())
-    return torch.exp(log - _finite(maximum)), maximum
-
-
-def _shift_queries(log: Tensor) -> tuple[Tensor, Tensor]:
-    """``exp(log - t)`` and ``t``, the maximum of each row."""
-    maximum = _finite(log.detach().amax(-1, keepdim=True))
-    return torch.exp(log - maximum), maximum
-
-
-def _finite(shift: Tensor) -> Tensor:
-    return torch.where(shift == -math.inf, 0.0, shift)
-
-
-def _signed(magnitude: Tensor, features: LogFeatures) -> Tensor:
-    return magnitude if features.sign is None else magnitude * features.sign
-
-
-def _separable(log: Tensor, kernel_log: Tensor, layout: Layout) -> Tensor:
-    """Whether feature map and kernel may be shifted apart without a 0/0, per block [B], equal within a segment."""
-    with torch.no_grad():
-        spread = _spread(log, layout) + _spread(kernel_log, layout)
-        return (spread <= SEPARABLE_RANGE).all(0)
-
-
-def _spread(log: Tensor, layout: Layout) -> Tensor:
-    """Largest range of finite logs over any feature, per head and block [H, B]."""
-    top = layout.max_segments(log)
-    bottom = -layout.max_segments(torch.where(log == -math.inf, -math.inf, -log))
-    spread = torch.where(top == -math.inf, 0.0, top - bottom)
-    return spread.amax((2, 3))
-
-
-def _joint_sums(blocks: _Blocks, layout: Layout) -> Sums:
-    """One shift per (segment, head, feature, kernel feature): for long paths and steep decays."""
-    query, key = blocks.query, blocks.key
-    sides = list(zip(blocks.kernel_query.split(1, -1), blocks.kernel_key.split(1, -1), strict=True))
-    with torch.no_grad():
-        rows = [(query.log + layout.max_segments(key.log + right) + left).amax(-1, True) for left, right in sides]
-        row = _finite(torch.stack(rows).amax(0))
-
-    def one(kernel_query: Tensor, kernel_key: Tensor) -> Tensor:
-        psi, shift = _shift_keys(key.log + kernel_key, layout)
-        phi = torch.exp(query.log + shift + kernel_query - row)
-        return kernel_sums(_signed(phi, query), _signed(psi, key), blocks.value, None, None, layout)
-
-    total = torch.zeros_like(blocks.value)
-    for left, right in sides:
-        total = total + cast("Tensor", checkpoint(one, left, right, use_reentrant=False, preserve_rng_state=False))
-    return total, row

@@ -5,31 +5,19 @@ from __future__ import annotations
 import math
 from typing import cast
 
-import attrs
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from kdlgt.algebra.decomposition import log_inner
 from kdlgt.attention.inputs import AttentionInputs
-from kdlgt.features import LogFeatures
+from kdlgt.features import FeatureMap, LogFeatures
 
 _CHUNK_ELEMENTS = 1 << 24
 """Pairs are worked on in chunks of about this many elements, so that memory does not grow with pairs times features."""
 
 
-@attrs.frozen(eq=False)
-class NearField:
-    """What the correction reads: inputs by node, features [H, B, C, r] by block, and the slot of each node."""
-
-    inputs: AttentionInputs
-    query: LogFeatures
-    key: LogFeatures
-    slot: Tensor | None
-    softmax: bool
-
-
-def add_near_field(sums: Tensor, shift: Tensor, near: NearField) -> Tensor:
+def add_near_field(sums: Tensor, shift: Tensor, inputs: AttentionInputs, features: FeatureMap) -> Tensor:
     """Replace the estimates on the listed pairs by exact weights.
 
     ``y_i - sum_j est_ij [v_j, 1] + sum_j exact_ij [v_j, 1]``, in units of the row shift; a second shift per row keeps
@@ -38,12 +26,13 @@ def add_near_field(sums: Tensor, shift: Tensor, near: NearField) -> Tensor:
     Args:
         sums: [H, N, dv + 1] numerators and denominator of the linear far field.
         shift: [H, N, 1] log shift of each row.
-        near: pairs and features.
+        inputs: queries, keys, values and the bias with its pairs.
+        features: the feature map that estimated the far field.
     """
-    sparse = near.inputs.lowered.sparse
+    sparse = inputs.lowered.sparse
     assert sparse is not None
-    pairs, values = _pairs_within_segments(near.inputs, sparse.pairs, sparse.values)
-    width = near.query.log.size(0) * near.query.log.size(-1)
+    pairs, values = _pairs_within_segments(inputs, sparse.pairs, sparse.values)
+    width = inputs.query.size(0) * features.num_features
     steps = range(0, pairs.size(1), max(1, _CHUNK_ELEMENTS // width))
     size = steps.step
     logs = [
@@ -51,7 +40,8 @@ def add_near_field(sums: Tensor, shift: Tensor, near: NearField) -> Tensor:
             "tuple[Tensor, Tensor]",
             checkpoint(
                 _pair_logs,
-                near,
+                inputs,
+                features,
                 shift,
                 pairs[:, at : at + size],
                 values[at : at + size],
@@ -65,7 +55,7 @@ def add_near_field(sums: Tensor, shift: Tensor, near: NearField) -> Tensor:
         return sums
     estimate, exact = (torch.cat(parts, dim=1) for parts in zip(*logs, strict=True))
     top = torch.zeros_like(sums[..., 0]).scatter_reduce(1, pairs[0].expand_as(exact), exact.detach(), "amax")
-    value = torch.cat([near.inputs.value, torch.ones_like(near.inputs.value[..., :1])], dim=-1)
+    value = torch.cat([inputs.value, torch.ones_like(inputs.value[..., :1])], dim=-1)
     row_top = top[:, pairs[0]]
     change = torch.exp(exact - row_top) - estimate * torch.exp(-row_top)
     weighted = change[..., None] * value[:, pairs[1]]
@@ -79,35 +69,35 @@ def _pairs_within_segments(inputs: AttentionInputs, pairs: Tensor, values: Tenso
     return pairs[:, inside], values[inside]
 
 
-def _pair_logs(near: NearField, shift: Tensor, pairs: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+def _pair_logs(
+    inputs: AttentionInputs, features: FeatureMap, shift: Tensor, pairs: Tensor, values: Tensor
+) -> tuple[Tensor, Tensor]:
     """The estimated weight and the log of the exact weight of each pair [H, P], in units of the row shift."""
-    inputs = near.inputs
     i, j = pairs
-    kernel = inputs.lowered.kernel
+    query, key = inputs.query[:, i], inputs.key[:, j]
     bias = -shift[:, i, 0]
+    if inputs.key_log_weight is not None:
+        bias = bias + inputs.key_log_weight[:, j]
+    kernel = inputs.lowered.kernel
     if kernel is not None:
-        sides = (kernel.log_query_features.transpose(0, 1), kernel.log_key_features.transpose(0, 1))
-        bias = bias + log_inner(sides[0][:, i].to(bias.dtype), sides[1][:, j].to(bias.dtype))
-    magnitude, log = _estimate(near, i, j)
+        sides = (kernel.log_query_features.transpose(0, 1)[:, i], kernel.log_key_features.transpose(0, 1)[:, j])
+        bias = bias + log_inner(sides[0].to(bias.dtype), sides[1].to(bias.dtype))
+    magnitude, log = _estimate(features(query, "query"), features(key, "key"))
     estimate = magnitude * torch.exp(log + bias)
-    if near.softmax:
-        exact = (inputs.query[:, i] * inputs.key[:, j]).sum(-1)
-        if inputs.key_log_weight is not None:
-            exact = exact + inputs.key_log_weight[:, j]
+    if features.estimates_softmax:
+        exact = (query * key).sum(-1)
     else:
         exact = log + magnitude.clamp_min(torch.finfo(log.dtype).tiny).log()
     return estimate, exact + bias + values.T
 
 
-def _estimate(near: NearField, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
-    """The features' estimate ``magnitude * exp(log)`` of each pair's weight [H, P], key log-weights included."""
-    rows = (i, j) if near.slot is None else (near.slot[i], near.slot[j])
-    log_query, log_key = near.query.log.flatten(1, 2)[:, rows[0]], near.key.log.flatten(1, 2)[:, rows[1]]
-    total = log_query + log_key
+def _estimate(query: LogFeatures, key: LogFeatures) -> tuple[Tensor, Tensor]:
+    """The features' inner product of each pair as ``magnitude * exp(log)`` [H, P]."""
+    total = query.log + key.log
     top = total.detach().amax(-1)
     top = torch.where(top == -math.inf, 0.0, top)
     terms = torch.exp(total - top[..., None])
-    for features, row in ((near.query, rows[0]), (near.key, rows[1])):
-        if features.sign is not None:
-            terms = terms * features.sign.flatten(1, 2)[:, row]
+    for side in (query, key):
+        if side.sign is not None:
+            terms = terms * side.sign
     return terms.sum(-1), top

@@ -1,104 +1,225 @@
-"""The one primitive of linear attention: sums of keys, kernels and values per segment, read out by queries."""
+"""The one primitive of linear attention: sums of keys and values per segment, read out by queries, tile by tile.
+
+With features ``phi``, key log-weights ``w`` and kernel sides ``F``, ``G``::
+
+    y_i = sum_a F_ia phi(q_i)^T ( sum_{j in segment(i)} G_ja exp(w_j) phi(k_j) v_j^T )
+
+Everything is in logs until one exponential. Keys are shifted by their maximum per (segment, head, feature); the shift
+moves to the query logs, and each query row is shifted by its own maximum, so its largest feature meets a key at its
+maximum. The quotient does not depend on the shifts, so they are constants to autograd.
+
+Features exist for one tile of rows at a time and are computed again in the backward pass: memory is O(N (D + K + dv)),
+and neither features [N, r] nor Khatri-Rao products [N, K r] are ever stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from kdlgt.attention.layout import Layout
+from kdlgt.features import FeatureMap, LogFeatures, Side
+
+_TILE_ELEMENTS = {"cpu": 1 << 20}
+_DEFAULT_TILE_ELEMENTS = 1 << 26
+"""Elements of the widest intermediate of a tile: what stays in a CPU's cache, or fills a GPU."""
 
 
 @attrs.frozen(eq=False)
-class _Chunk:
-    """A slice of the kernel features; without a kernel the only chunk has neither side."""
+class Blocks:
+    """The operands in block layout [H, B, C, ...]; empty rows carry a key log-weight of -inf.
 
-    query: Tensor | None
-    key: Tensor | None
-
-    def expand_value(self, value: Tensor) -> Tensor:
-        """``G_ja v_j`` flattened to [..., c e]."""
-        return value if self.key is None else (self.key[..., :, None] * value[..., None, :]).flatten(-2)
-
-    def expand_query(self, gradient: Tensor) -> Tensor:
-        """``P_ia dy_i`` flattened to [..., c e]."""
-        return gradient if self.query is None else (self.query[..., :, None] * gradient[..., None, :]).flatten(-2)
-
-    def contract(self, wide: Tensor, kernel: Tensor | None) -> Tensor:
-        """Sum [..., c e] over the kernel features with weights [..., c]."""
-        if kernel is None:
-            return wide
-        return torch.einsum("...ce,...c->...e", wide.unflatten(-1, (kernel.size(-1), -1)), kernel)
-
-
-def _chunks(query: Tensor | None, key: Tensor | None, features: int, width: int) -> Iterator[tuple[slice, _Chunk]]:
-    """Cut the kernel features so that the expanded values are no wider than the feature map."""
-    if query is None or key is None:
-        yield slice(None), _Chunk(None, None)
-        return
-    step = max(1, features // width)
-    for start in range(0, query.size(-1), step):
-        part = slice(start, start + step)
-        yield part, _Chunk(query[..., part], key[..., part])
-
-
-class KernelSums(torch.autograd.Function):
-    """``y_i = sum_a P_ia  phi_i^T ( sum_{j in segment(i)} G_ja  psi_j v_j^T )``.
-
-    Memory is O(N (r + K + e)): the Khatri-Rao products [N, K r] never exist, and the backward pass computes the sums
-    again instead of saving them.
+    Attributes:
+        query, key: [H, B, C, D].
+        value: [H, B, C, e], the last column ones, so that its sum is the denominator.
+        weight: [H, B, C, 1] key log-weights, or ``None``.
+        kernel: log sides F, G [H, B, C, K], or ``None``.
     """
 
-    @staticmethod
-    def forward(
-        ctx: Any, phi: Tensor, psi: Tensor, value: Tensor, query: Tensor | None, key: Tensor | None, layout: Layout
-    ) -> Tensor:
-        """Compute y [H, B, C, e]; phi, psi [H, B, C, r], value [H, B, C, e], kernel sides [H, B, C, K] or ``None``."""
-        ctx.layout = layout
-        ctx.save_for_backward(phi, psi, value, query, key)
-        total = torch.zeros_like(value)
-        for _, chunk in _chunks(query, key, phi.size(-1), value.size(-1)):
-            state = layout.sum_segments(psi.transpose(-1, -2) @ chunk.expand_value(value))
-            total += chunk.contract(phi @ state, chunk.query)
-        return total
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    weight: Tensor | None
+    kernel: tuple[Tensor, Tensor] | None
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of phi, psi, value and the kernel sides."""
-        phi, psi, value, query, key = ctx.saved_tensors
-        layout: Layout = ctx.layout
-        gradient = gradients[0].contiguous()
-        d_phi, d_psi, d_value = torch.zeros_like(phi), torch.zeros_like(psi), torch.zeros_like(value)
-        d_query = None if query is None else torch.empty_like(query)
-        d_key = None if key is None else torch.empty_like(key)
-        for part, chunk in _chunks(query, key, phi.size(-1), value.size(-1)):
-            expanded = chunk.expand_value(value)
-            incoming = chunk.expand_query(gradient)
-            state = layout.sum_segments(psi.transpose(-1, -2) @ expanded)
-            d_state = layout.sum_segments(phi.transpose(-1, -2) @ incoming)
-            d_phi += incoming @ state.transpose(-1, -2)
-            d_psi += expanded @ d_state.transpose(-1, -2)
-            d_expanded = psi @ d_state
-            d_value += chunk.contract(d_expanded, chunk.key)
-            if d_query is not None and d_key is not None:
-                d_query[..., part] = _per_feature(phi @ state, gradient)
-                d_key[..., part] = _per_feature(d_expanded, value)
-        return d_phi, d_psi, d_value, d_query, d_key, None
+    def select(self, chosen: Tensor) -> Blocks:
+        """The operands of some blocks [B] boolean."""
+        kernel = None if self.kernel is None else (self.kernel[0][:, chosen], self.kernel[1][:, chosen])
+        weight = None if self.weight is None else self.weight[:, chosen]
+        return Blocks(self.query[:, chosen], self.key[:, chosen], self.value[:, chosen], weight, kernel)
 
 
-def _per_feature(wide: Tensor, narrow: Tensor) -> Tensor:
-    """Inner products of [..., c e] with [..., e] for each kernel feature [..., c]."""
-    return torch.einsum("...ce,...e->...c", wide.unflatten(-1, (-1, narrow.size(-1))), narrow)
+def shifted_sums(blocks: Blocks, features: FeatureMap, layout: Layout) -> tuple[Tensor, Tensor]:
+    """The sums y and the log shift of each row that is taken out of them.
+
+    Returns:
+        y [H, B, C, e] and the shift [H, B, C, 1]; without a kernel, the denominator column of y is at least 1.
+    """
+    wide = 1 if blocks.kernel is None else blocks.kernel[0].size(-1) * blocks.value.size(-1)
+    step = _blocks_per_tile(blocks.query, max(features.num_features, wide))
+    key_tiles = _tiles(step, blocks.key, blocks.weight)
+    with torch.no_grad():
+        tops = [_weighted(features, key, weight).log.amax(2, keepdim=True) for key, weight in key_tiles]
+        shift = layout.max_segments(torch.cat(tops, 1))
+        kernel_shift = None if blocks.kernel is None else layout.max_segments(blocks.kernel[1].amax(2, keepdim=True))
+    kernel_query, kernel_key = (None, None) if blocks.kernel is None else blocks.kernel
+    sums = [
+        _recomputed(_key_tile, features, *tile)
+        for tile in _tiles(step, blocks.key, blocks.value, blocks.weight, shift, kernel_key, kernel_shift)
+    ]
+    state = layout.sum_segments(torch.cat(sums, 1))
+    read = [
+        _recomputed(_query_tile, features, *tile)
+        for tile in _tiles(step, blocks.query, state, shift, kernel_query, kernel_shift)
+    ]
+    totals, rows = zip(*read, strict=True)
+    return torch.cat(totals, 1), torch.cat(rows, 1)
 
 
-def kernel_sums(
-    phi: Tensor, psi: Tensor, value: Tensor, query: Tensor | None, key: Tensor | None, layout: Layout
+def _blocks_per_tile(query: Tensor, width: int) -> int:
+    elements = _TILE_ELEMENTS.get(query.device.type, _DEFAULT_TILE_ELEMENTS)
+    return max(1, elements // (query.size(0) * query.size(2) * width))
+
+
+def _tiles(step: int, *tensors: Tensor | None) -> list[tuple[Any, ...]]:
+    """Split all tensors along the blocks at once: the backward of a split is one concatenation."""
+    count = next(tensor.size(1) for tensor in tensors if tensor is not None)
+    if step >= count:
+        return [tensors]
+    pieces = [[None] * -(-count // step) if tensor is None else tensor.split(step, dim=1) for tensor in tensors]
+    return list(zip(*pieces, strict=True))
+
+
+def _recomputed(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call now, and again in the backward pass instead of saving intermediates; compilers decide on their own."""
+    if not torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return function(*arguments)
+    return checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=False)
+
+
+def _key_tile(
+    features: FeatureMap,
+    key: Tensor,
+    value: Tensor,
+    weight: Tensor | None,
+    shift: Tensor,
+    kernel: Tensor | None,
+    kernel_shift: Tensor | None,
 ) -> Tensor:
-    """Apply :class:`KernelSums`, kernel sides expanded to the number of heads."""
-    if query is not None and key is not None:
-        query, key = (side.expand(phi.size(0), -1, -1, -1) for side in (query, key))
-    result: Tensor = KernelSums.apply(phi, psi, value, query, key, layout)  # type: ignore[no-untyped-call]
-    return result
+    """``sum_j psi_j (G_j x v_j)^T`` of each block [H, B, r, (K) e]."""
+    mapped = _weighted(features, key, weight)
+    psi = _signed(torch.exp(mapped.log - finite(shift)), mapped)
+    if kernel is not None and kernel_shift is not None:
+        side = torch.exp(kernel - finite(kernel_shift))
+        value = (side[..., :, None] * value[..., None, :]).flatten(-2)
+    return psi.transpose(-1, -2) @ value
+
+
+def _query_tile(
+    features: FeatureMap,
+    query: Tensor,
+    state: Tensor,
+    shift: Tensor,
+    kernel: Tensor | None,
+    kernel_shift: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """``sum_a F_ia phi_i^T state_a`` [H, B, C, e], and the shift of each row."""
+    mapped = _mapped(features, query, "query")
+    phi, row = _shift_rows(mapped.log + shift)
+    total = _signed(phi, mapped) @ state
+    if kernel is not None and kernel_shift is not None:
+        side, kernel_row = _shift_rows(kernel + kernel_shift)
+        total = torch.einsum("...ke,...k->...e", total.unflatten(-1, (side.size(-1), -1)), side)
+        row = row + kernel_row
+    return total, row
+
+
+def _mapped(features: FeatureMap, x: Tensor, side: Side) -> LogFeatures:
+    """Features of [H, B, C, D] in the same layout."""
+    result: LogFeatures = features(x.flatten(1, 2), side)
+    sign = None if result.sign is None else result.sign.unflatten(1, x.shape[1:3])
+    return LogFeatures(result.log.unflatten(1, x.shape[1:3]), sign)
+
+
+def _weighted(features: FeatureMap, key: Tensor, weight: Tensor | None) -> LogFeatures:
+    """Key features with the key log-weights folded into their exponents."""
+    mapped = _mapped(features, key, "key")
+    return mapped if weight is None else attrs.evolve(mapped, log=mapped.log + weight)
+
+
+def _signed(magnitude: Tensor, features: LogFeatures) -> Tensor:
+    return magnitude if features.sign is None else magnitude * features.sign
+
+
+def _shift_rows(log: Tensor) -> tuple[Tensor, Tensor]:
+    """``exp(log - t)`` and ``t``, the maximum of each row."""
+    top = finite(log.detach().amax(-1, keepdim=True))
+    return torch.exp(log - top), top
+
+
+def finite(shift: Tensor) -> Tensor:
+    """A shift with 0 for -inf: where every log is -inf, exp gives 0 without it."""
+    return torch.where(shift == -math.inf, 0.0, shift)
+
+
+def joint_sums(blocks: Blocks, features: FeatureMap, layout: Layout) -> tuple[Tensor, Tensor]:
+    """The same sums with one shift per (segment, head, feature, kernel feature): for long paths and steep decays.
+
+    Each kernel feature is a pass of its own, in which G is a key log-weight; the passes are added in logs.
+    """
+    assert blocks.kernel is not None
+    total, row = torch.zeros_like(blocks.value), torch.full_like(blocks.value[..., :1], -math.inf)
+    for query, key in zip(*(side.split(1, -1) for side in blocks.kernel), strict=True):
+        weight = key if blocks.weight is None else key + blocks.weight
+        part, part_row = shifted_sums(attrs.evolve(blocks, weight=weight, kernel=None), features, layout)
+        part_log = query + part_row
+        top = torch.maximum(row, torch.where(part[..., -1:] == 0, -math.inf, part_log)).detach()
+        total = total * torch.exp(row - finite(top)) + part * torch.exp(part_log - finite(top))
+        row = top
+    return total, finite(row)
+
+
+def separable(blocks: Blocks, features: FeatureMap, layout: Layout, limit: float) -> Tensor:
+    """Whether feature map and kernel may be shifted apart without a 0/0, per block [B], equal within a segment."""
+    assert blocks.kernel is not None
+    with torch.no_grad():
+        step = _blocks_per_tile(blocks.query, features.num_features)
+        logs = (_weighted(features, *tile).log for tile in _tiles(step, blocks.key, blocks.weight))
+        spread = _spread([_extremes(log) for log in logs], layout) + _spread([_extremes(blocks.kernel[1])], layout)
+        return (spread <= limit).all(0)
+
+
+def _extremes(log: Tensor) -> Tensor:
+    """Maximum and negated minimum of the finite logs of each block [H, B, 1, 2 r]."""
+    negated = torch.where(log == -math.inf, -math.inf, -log)
+    return torch.cat([log.amax(2, keepdim=True), negated.amax(2, keepdim=True)], -1)
+
+
+def _spread(extremes: Sequence[Tensor], layout: Layout) -> Tensor:
+    """Largest range of finite logs over any feature, per head and block [H, B]."""
+    top, negated_bottom = layout.max_segments(torch.cat(list(extremes), 1)).chunk(2, -1)
+    return torch.where(top == -math.inf, 0.0, top + negated_bottom).amax((2, 3))
+
+
+def segment_sums(blocks: Blocks, features: FeatureMap, layout: Layout, limit: float) -> tuple[Tensor, Tensor]:
+    """Sums and row shifts; each segment takes the way that its own logs ask for, so that graphs stay isolated."""
+    if blocks.kernel is None:
+        return shifted_sums(blocks, features, layout)
+    apart = separable(blocks, features, layout, limit)
+    if bool(apart.all()):
+        return shifted_sums(blocks, features, layout)
+    if not bool(apart.any()):
+        return joint_sums(blocks, features, layout)
+    ways = ((apart, shifted_sums), (~apart, joint_sums))
+    total, row = torch.zeros_like(blocks.value), torch.zeros_like(blocks.value[..., :1])
+    for chosen, way in ways:
+        index = chosen.nonzero().flatten()
+        part, part_row = way(blocks.select(chosen), features, layout.select(chosen))
+        total, row = total.index_copy(1, index, part), row.index_copy(1, index, part_row)
+    return total, row

@@ -46,9 +46,9 @@ class FavorPlus(FeatureMap):
 
     def forward(self, x: Tensor, side: Side) -> LogFeatures:
         """``log phi(x) = w.x - |x|^2 / 2 - log(r) / 2`` [H, N, r]."""
-        projected = torch.matmul(x, self.projection.to(x.dtype).transpose(1, 2))
-        offset = x.square().sum(-1, keepdim=True) / 2 + 0.5 * math.log(self.num_features)
-        return LogFeatures(projected - offset)
+        projection = self.projection.to(x.dtype).transpose(1, 2).expand(x.size(0), -1, -1)
+        offset = torch.linalg.vecdot(x, x)[..., None] / 2 + 0.5 * math.log(self.num_features)
+        return LogFeatures(torch.baddbmm(-offset, x, projection))
 
 
 def draw_projection(heads: int, rows: int, dim: int, *, orthogonal: bool, seed: int) -> Tensor:

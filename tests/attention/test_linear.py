@@ -15,7 +15,9 @@ from torch.utils.checkpoint import checkpoint
 
 import kdlgt.attention.linear as linear_module
 from kdlgt.algebra import Additive, Decomposition, Kernel, Lowered, Mixture, Partition
-from kdlgt.attention import exact_attention, linear_attention
+from kdlgt.attention import Layout, exact_attention, linear_attention
+from kdlgt.attention.inputs import gather_inputs
+from kdlgt.attention.sums import shifted_sums
 from kdlgt.errors import ArgumentError, DtypeError
 from kdlgt.features import FavorPlus
 
@@ -58,14 +60,14 @@ def test_converges_to_exact_at_the_rate_of_monte_carlo(make_problem: Make, kind:
 def test_gradients(make_problem: Make, joint: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if joint:
         monkeypatch.setattr(linear_module, "SEPARABLE_RANGE", -1.0)
-    problem = make_problem(9)
+    problem = make_problem(5)
     bias = problem.bias("additive+kernel")
     features = FavorPlus(4, 3, 2).double()
-    part = torch.tensor([0, 0, 1, 1, 0, 0, 1, 0, 0])
+    part = torch.tensor([0, 1, 0, 0, 0])
 
     def attention(q: Tensor, k: Tensor, v: Tensor, column: Tensor, log_f: Tensor, log_g: Tensor) -> Tensor:
         value = Additive(column, column) + Kernel(log_f, log_g) + Partition(part)
-        return linear_attention(q, k, v, value, ptr=torch.tensor([0, 5, 9]), features=features)
+        return linear_attention(q, k, v, value, ptr=torch.tensor([0, 3, 5]), features=features)
 
     kernel = bias.terms[1]
     tensors = [
@@ -150,8 +152,6 @@ def test_another_graphs_features_move_neither_output_nor_gradient(make_problem: 
 
 def test_cost_follows_the_sum_of_sizes() -> None:
     """Sizes 1, 2 and 5000 in one batch are laid out in little more than 5003 rows."""
-    from kdlgt.attention import Layout
-
     segment = torch.repeat_interleave(torch.tensor([1, 2, 5000]))
     layout = Layout.of(segment, 5003)
     assert layout.num_blocks * layout.block < 1.25 * 5003
@@ -179,10 +179,10 @@ def test_finite_at_every_logit_scale(std: float, features: int) -> None:
 def test_denominators_are_at_least_one(std: float) -> None:
     generator = torch.Generator().manual_seed(2)
     q, k, v = (torch.randn(100, 2, 16, generator=generator) * std for _ in range(3))
-    inputs = linear_module.gather_inputs(q, k, v, None, torch.tensor([0, 40, 100]), None)
-    work = linear_module._Work.of(inputs, FavorPlus(16, 32, 2))
-    sums, _ = linear_module._shifted_sums(work.query, work._weighted_key(None), None, work.value, work.layout)
-    assert float(work.layout.to_nodes(sums)[..., -1].min()) >= 1.0
+    inputs = gather_inputs(q, k, v, None, torch.tensor([0, 40, 100]), None)
+    layout = Layout.of(inputs.segment, 100)
+    sums, _ = shifted_sums(linear_module._blocks(inputs, layout), FavorPlus(16, 32, 2), layout)
+    assert float(layout.to_nodes(sums)[..., -1].min()) >= 1.0
 
 
 def test_tiny_key_weights_equal_exact_attention() -> None:
@@ -345,13 +345,13 @@ def test_the_guard_sees_exact_attention(make_problem: Make) -> None:
 
 
 def test_khatri_rao_products_are_never_built() -> None:
-    """With K = 64 and r = 64, no tensor reaches the N K r elements of the product."""
-    nodes, width = 500, 64
+    """With K = 64 and r = 64, no tensor comes near the N K r elements of the product."""
+    nodes, width = 20_000, 64
     generator = torch.Generator().manual_seed(0)
     log = torch.randn(nodes, 1, width, generator=generator)
     q = torch.randn(nodes, 1, 8, generator=generator).requires_grad_()
     with NoSquare(nodes) as guard:
-        guard.limit = nodes * width * 64 // 8
+        guard.limit = nodes * width * 64 // 4
         linear_attention(q, q, q, Kernel(log, log), features=FavorPlus(8, 64)).sum().backward()  # type: ignore[no-untyped-call]
     assert guard.largest > 0
 
@@ -383,4 +383,4 @@ def test_two_hundred_thousand_nodes_with_sixteen_anchors() -> None:
         output = linear_attention(q, q, q, Kernel(log, log), features=FavorPlus(8, 64))
         output.sum().backward()  # type: ignore[no-untyped-call]
     assert bool(torch.isfinite(output).all())
-    assert guard.largest <= nodes * 16 * 9
+    assert guard.largest <= nodes * 17
