@@ -1,6 +1,6 @@
 """The table of commands, and how errors leave the program.
 
-A command is one module of this package with one function, whose docstring is its help; it gets one line in
+A command is one module of this package with one function, whose docstring describes its parameters; it gets an entry in
 :data:`COMMANDS`. Modules are imported when their command runs (or its help is shown), and import torch inside the
 function: ``kdlgt --help`` answers at once.
 """
@@ -15,13 +15,17 @@ from rich.console import Console
 
 from kdlgt.errors import KdlgtError
 
-COMMANDS: dict[str, str] = {
-    "train": "kdlgt.cli.train:train",
-    "evaluate": "kdlgt.cli.evaluate:evaluate",
-    "predict": "kdlgt.cli.predict:predict",
-    "compare": "kdlgt.cli.compare:compare",
-    "plugins": "kdlgt.cli.plugins:plugins",
+COMMANDS: dict[str, tuple[str, str]] = {
+    "train": (
+        "kdlgt.cli.train:train",
+        "Train from a config, write a run folder, print the test metrics; without a config, the digits demo.",
+    ),
+    "evaluate": ("kdlgt.cli.evaluate:evaluate", "Evaluate a run's best checkpoint, as it was or with exact attention."),
+    "predict": ("kdlgt.cli.predict:predict", "Predict with a run's best checkpoint: a CSV table."),
+    "compare": ("kdlgt.cli.compare:compare", "Compare runs; those that differ by their seed alone share a row."),
+    "plugins": ("kdlgt.cli.plugins:plugins", "List encodings, feature maps and data sets, and broken plugins."),
 }
+"""Name of each command, where its function (or cyclopts app of the same name) is, and its line in ``--help``."""
 
 DEBUG = "--debug"
 EXIT_CODE = "return_int_as_exit_code_else_zero"
@@ -33,11 +37,12 @@ def build_app() -> App:
         name="kdlgt",
         help="Graph transformers with relative positional encodings in linear time.",
         help_epilogue=f"Errors are one message and exit code 2; {DEBUG} shows the traceback too.",
+        help_format="plaintext",
         version_flags=["--version"],
         version=_version,
     )
-    for name, target in COMMANDS.items():
-        app.command(target, name=name)
+    for name, (target, line) in COMMANDS.items():
+        app.command(target, name=name, help=line)
     return app
 
 

@@ -35,10 +35,10 @@ class RunFolder:
 
     @classmethod
     def start(cls, path: pathlib.Path, *, resume: bool) -> RunFolder:
-        """Open an empty or new folder, or with ``resume`` the folder of an earlier run.
+        """Choose an empty or new folder, or with ``resume`` the folder of an earlier run; nothing is written yet.
 
         Raises:
-            RunFolderError: the folder holds a run and ``resume`` is off, or holds something else; nothing is written.
+            RunFolderError: the folder holds a run and ``resume`` is off, or holds something else.
         """
         folder = cls(path)
         if path.exists() and not path.is_dir():
@@ -49,7 +49,6 @@ class RunFolder:
                 raise RunFolderError(
                     f"{path} already holds a run; continue it with --resume, or choose another --run-dir"
                 )
-        path.mkdir(parents=True, exist_ok=True)
         return folder
 
     @classmethod

@@ -126,7 +126,6 @@ def train_run(
     Raises:
         KdlgtError: the folder, the data, the model or a checkpoint cannot be used, or training cannot go on.
     """
-    check_train_config(config.train)
     folder = RunFolder.start(run_dir, resume=resume)
     registry = load_plugins() if registry is None else registry
     if config.train.devices > 1:
@@ -151,6 +150,7 @@ def run_session(session: Session, folder: RunFolder, fabric: Fabric, listener: L
 
 def _begin_folder(session: Session, folder: RunFolder, loop: Loop) -> None:
     """Write what is known before the first epoch; the metrics of epochs that will be repeated are dropped."""
+    folder.path.mkdir(parents=True, exist_ok=True)
     folder.write_text(folder.config, session.toml)
     folder.write_environment(session.config.train.seed)
     folder.write_json(folder.split, session.bundle.split.to_dict())
@@ -175,15 +175,6 @@ def make_fabric(config: TrainConfig) -> Fabric:
     return Fabric(
         accelerator=accelerator, devices=config.devices, strategy=strategy, precision=PRECISION[config.precision]
     )
-
-
-def check_train_config(config: TrainConfig) -> None:
-    """Raise :class:`~kdlgt.errors.ArgumentError` for a number out of its range."""
-    for name, minimum in {"epochs": 0, "warmup": 0, "patience": 0, "accumulate": 1, "devices": 1, "seed": 0}.items():
-        require_at_least(f"train.{name}", getattr(config, name), minimum)
-    for name in ("lr", "eps", "weight_decay", "clip"):
-        if not getattr(config, name) >= 0:
-            raise ConfigError(f"train.{name} = {getattr(config, name)}; allowed: a number >= 0")
 
 
 def train_seeds(
