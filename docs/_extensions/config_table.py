@@ -15,6 +15,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from kdlgt.config.schema import Component
+
 HEADINGS = ("key", "type", "default", "meaning")
 
 
@@ -27,12 +29,12 @@ def meanings(options: type[Any]) -> dict[str, str]:
 
 
 def default(field: attrs.Attribute[Any]) -> str:
-    """A default as Python shows it; a table of its own by its class."""
+    """A default as Python shows it; a component by its name, a table of its own by its class."""
     value = field.default
     if value is attrs.NOTHING:
         return "(required)"
-    if isinstance(value, attrs.Factory):  # type: ignore[arg-type]
-        value = value.factory()
+    if isinstance(value, Component):
+        return f'``{{ name = "{value.name}" }}``'
     return f"a ``{type(value).__name__}``" if attrs.has(type(value)) else f"``{value!r}``"
 
 

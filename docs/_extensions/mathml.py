@@ -22,7 +22,7 @@ def visit_inline(writer: HTML5Translator, node: nodes.math) -> None:
 
 def visit_display(writer: HTML5Translator, node: nodes.math_block) -> None:
     """``$$...$$`` on lines of its own."""
-    writer.body.append(f'<div class="math">{convert(node, as_block=True)}</div>')
+    writer.body.append(f'<div class="formula">{convert(node, as_block=True)}</div>')
     raise nodes.SkipNode
 
 
