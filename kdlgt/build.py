@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -66,13 +67,21 @@ def build_model(
         UnknownNameError: a component that no plugin provides.
     """
     require_at_least("seed", seed, 0)
-    require_at_least("layers", config.layers, 1)
-    head_width(config.hidden, config.heads)
+    if config.attention.balance:
+        raise ArgumentError(
+            "attention.balance = True; no feature map that balances queries and keys is there: set it to false"
+        )
     builder = _Builder(config, load_plugins() if registry is None else registry)
     with _seeded(seed):
         model = builder.model(in_features, out_features, level, edge_features, degree_histogram)
-    model.redraw(seed)
+    model.redraw(_projection_seed(seed, config.features))
     return model
+
+
+def _projection_seed(seed: int, features: Component) -> int:
+    """The seed of the projections: the run's, mixed with the feature map's own ``seed`` option where it has one."""
+    own = getattr(features.options, "seed", 0)
+    return int(np.random.SeedSequence([seed, own]).generate_state(1)[0])
 
 
 def prepare(config: ModelConfig, registry: Registry | None = None, *, symmetrise: bool = False) -> Prepare:
@@ -151,7 +160,7 @@ class _Builder:
             config.hidden,
             self.attention(shared) if config.attend else None,
             local,
-            feed_forward=_feed_forward_width(config),
+            feed_forward=round(config.feed_forward * config.hidden),
             norm=config.norm,
             dropout=config.dropout,
         )

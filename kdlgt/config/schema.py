@@ -102,7 +102,7 @@ class ModelConfig:
         hidden: width of the node states, a multiple of ``heads``.
         layers: number of transformer layers.
         heads: number of attention heads.
-        feed_forward: width of the feed-forward hidden layer as a multiple of ``hidden``.
+        feed_forward: width of the feed-forward hidden layer as a multiple of ``hidden``; 0 leaves it out.
         dropout: dropout on states, feed-forward and branches.
         attention_dropout: dropout on the attention output.
         input_dropout: dropout on the input features.
@@ -115,7 +115,7 @@ class ModelConfig:
     hidden: int = attrs.field(default=64, validator=checks.integer(1))
     layers: int = attrs.field(default=2, validator=checks.integer(1))
     heads: int = attrs.field(default=4, validator=checks.integer(1))
-    feed_forward: float = attrs.field(default=2.0, validator=checks.positive)
+    feed_forward: float = attrs.field(default=2.0, validator=checks.non_negative)
     dropout: float = attrs.field(default=0.1, validator=checks.fraction)
     attention_dropout: float = attrs.field(default=0.0, validator=checks.fraction)
     input_dropout: float = attrs.field(default=0.0, validator=checks.fraction)
