@@ -15,7 +15,7 @@ from kdlgt.errors import ArgumentError, DataError
 
 Level = Literal["node", "graph"]
 Task = Literal["multiclass", "binary", "multilabel", "regression"]
-Metric = Literal["accuracy", "roc_auc", "average_precision", "mae", "mse", "f1_macro"]
+Metric = Literal["accuracy", "f1", "roc_auc", "average_precision", "mae", "rmse"]
 Columns = int | tuple[int, ...] | None
 
 MISSING_CLASS = -1
@@ -138,7 +138,7 @@ class DataBundle:
     @property
     def higher_is_better(self) -> bool:
         """Whether a larger metric is a better one."""
-        return self.metric not in ("mae", "mse")
+        return self.metric not in ("mae", "rmse")
 
     def _part(self, numbers: Tensor) -> list[Data]:
         return list(self.graphs) if self.level == "node" else [self.graphs[number] for number in numbers.tolist()]
