@@ -26,7 +26,7 @@ def load_config(
         registry: where component names are looked up; ``None`` loads the installed plugins.
 
     Raises:
-        ConfigError: a file that cannot be read or is not TOML; unknown keys and names, wrong types and values, with paths.
+        ConfigError: a file that cannot be read or is not TOML; unknown keys and names, wrong types and values.
     """
     given = tuple(overrides)
     tree = apply_overrides(read_tree(path), given)

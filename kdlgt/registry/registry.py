@@ -197,18 +197,18 @@ class Registry:
         return self.dataset_specs[name].factory(root, typed)
 
 
-def load_plugins(allow: Iterable[str] | None = None, block: Iterable[str] | None = None) -> Registry:
+def load_plugins(allow: str | Iterable[str] | None = None, block: str | Iterable[str] | None = None) -> Registry:
     """Load the plugins of the entry-point group ``kdlgt``, in the order of their names.
 
     A plugin that cannot be used is listed in ``broken`` and leaves the others usable. Nothing is kept between calls.
 
     Args:
-        allow: entry-point names to load; ``None`` reads ``KDLGT_PLUGINS`` (separated by commas), and loads all where
-            that is unset. The core's own feature maps and data sets are always allowed.
+        allow: entry-point names to load, as a list or separated by commas; ``None`` reads ``KDLGT_PLUGINS``, and loads
+            all where that is unset. The core's own feature maps and data sets are always allowed.
         block: entry-point names to leave out, ``*`` for all but the core's own; ``None`` reads ``KDLGT_BLOCK_PLUGINS``.
     """
-    allowed = _listed(ALLOW_VARIABLE) if allow is None else tuple(allow)
-    unwanted = (_listed(BLOCK_VARIABLE) or ()) if block is None else tuple(block)
+    allowed = _listed(os.environ.get(ALLOW_VARIABLE, "")) or None if allow is None else _listed(allow)
+    unwanted = _listed(os.environ.get(BLOCK_VARIABLE, "") if block is None else block)
     entries = sorted(importlib.metadata.entry_points(group=GROUP), key=_order)
     chosen = [entry for entry in entries if _wanted(entry, allowed, unwanted)]
     loaded = [load_entry_point(entry) for entry in chosen]
@@ -223,9 +223,9 @@ def load_plugins(allow: Iterable[str] | None = None, block: Iterable[str] | None
     )
 
 
-def _listed(variable: str) -> tuple[str, ...] | None:
-    text = os.environ.get(variable, "")
-    return tuple(name.strip() for name in text.split(",") if name.strip()) or None
+def _listed(names: str | Iterable[str]) -> tuple[str, ...]:
+    given = names.split(",") if isinstance(names, str) else names
+    return tuple(name.strip() for name in given if name.strip())
 
 
 def _order(entry: EntryPoint) -> tuple[str, str, str]:

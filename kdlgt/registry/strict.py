@@ -271,6 +271,8 @@ def _table_hook(kind: Any, converter: BaseConverter) -> Hook:
     fields = {field.name: field for field in attrs.fields(kind) if field.init}
 
     def structure(value: Any, _: Any) -> Any:
+        if isinstance(value, kind):
+            return value
         tree = _table(value, kind)
         values, faults = _structured(tree, fields, converter)
         faults += unknown_keys(tree, fields)
@@ -314,12 +316,18 @@ def _structured(
 
 
 def _given(tree: Mapping[str, Any], field: attrs.Attribute[Any]) -> Any:
-    """What a table says of a field; the default's name stands in where only its other keys, or none, are given."""
-    short = shorthand_field(type(field.default))
-    if short is None:
+    """What a table says of a field; a field whose default is a table starts from that default."""
+    default = field.default
+    if not attrs.has(type(default)):
         return tree.get(field.name, _ABSENT)
     given = tree.get(field.name, {})
-    return {short: getattr(field.default, short), **given} if isinstance(given, Mapping) else given
+    return {**_own_values(default), **given} if isinstance(given, Mapping) else given
+
+
+def _own_values(default: Any) -> dict[str, Any]:
+    """The values of a default that are not already the defaults of its class."""
+    values = {field.name: (getattr(default, field.name), field) for field in attrs.fields(type(default)) if field.init}
+    return {name: value for name, (value, field) in values.items() if value != field.default}
 
 
 def unknown_keys(tree: Mapping[str, Any], allowed: Iterable[str]) -> list[Fault]:
