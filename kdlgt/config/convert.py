@@ -13,16 +13,8 @@ from cattrs import BaseConverter, Converter
 from kdlgt.config.schema import Component, Config, Provides
 from kdlgt.errors import ConfigError, PluginError, UnknownNameError
 from kdlgt.registry import EXTENSIONS, Registry, load_plugins
-from kdlgt.registry.strict import (
-    NONE,
-    UNKNOWN_KEY,
-    Fault,
-    Hook,
-    RejectedError,
-    faults_message,
-    rejected,
-    strict_converter,
-)
+from kdlgt.registry.faults import NONE, UNKNOWN_KEY, Fault, RejectedError, faults_message, rejected
+from kdlgt.registry.strict import Hook, strict_converter
 
 
 def config_from_dict(tree: Mapping[str, Any], registry: Registry | None = None, *, where: str = "config") -> Config:

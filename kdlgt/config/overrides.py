@@ -12,7 +12,8 @@ import attrs
 
 from kdlgt.config.schema import Component, Config
 from kdlgt.errors import ConfigError
-from kdlgt.registry.strict import NONE, is_union, shorthand_field, shown
+from kdlgt.registry.faults import NONE, is_union, shown
+from kdlgt.registry.strict import shorthand_field
 
 
 def apply_overrides(tree: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

@@ -21,8 +21,8 @@ import pluggy
 
 from kdlgt.errors import PluginError, suggestion
 from kdlgt.registry import hookspecs
+from kdlgt.registry.faults import shown
 from kdlgt.registry.specs import EXTENSIONS, ComponentKind, Extension, Spec
-from kdlgt.registry.strict import shown
 from kdlgt.registry.validation import spec_faults
 
 _PREFIX = f"{hookspecs.GROUP}_"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from kdlgt.errors import ConfigError, PluginError, UnknownNameError, suggestion, unknown_name
+from kdlgt.registry.faults import RejectedError, faults_message
 from kdlgt.registry.hookspecs import GROUP
 from kdlgt.registry.loading import BrokenPlugin, Plugin, load_entry_point, read_plugin
 from kdlgt.registry.specs import (
@@ -23,7 +24,7 @@ from kdlgt.registry.specs import (
     RPESpec,
     Spec,
 )
-from kdlgt.registry.strict import RejectedError, faults_message, strict_converter
+from kdlgt.registry.strict import strict_converter
 
 if TYPE_CHECKING:
     import pathlib

@@ -10,8 +10,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import attrs
 
 from kdlgt.errors import suggestion
+from kdlgt.registry.faults import describe, shown
 from kdlgt.registry.specs import Extension, Spec
-from kdlgt.registry.strict import describe, shown
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_+-]*")
 

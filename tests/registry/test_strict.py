@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdlgt.registry.strict import RejectedError, describe, faults_message, strict_converter
+from kdlgt.registry.faults import RejectedError, describe, faults_message
+from kdlgt.registry.strict import strict_converter
 
 CONVERTER = strict_converter()
 
