@@ -78,4 +78,8 @@ class Batches:
         return output[mask], batch.y[mask]
 
     def _loader(self, graphs: Sequence[Data]) -> Iterable[Data]:
-        return DataLoader(graphs, batch_size=self.batch_size, num_workers=self.workers) if graphs else ()
+        if not graphs:
+            return ()
+        # A loader without a generator of its own draws from the global one.
+        generator = torch.Generator().manual_seed(0)
+        return DataLoader(graphs, batch_size=self.batch_size, num_workers=self.workers, generator=generator)

@@ -62,17 +62,22 @@ def load_checkpoint(path: pathlib.Path) -> Checkpoint:
         raise CheckpointError(
             f"{path}: no such checkpoint; a run writes best.ckpt and last.ckpt at the end of each epoch"
         )
+    if not zipfile.is_zipfile(path):  # torch's older formats are bare pickles
+        raise _unreadable(path, "no zip archive")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
-        reason = str(error).partition("\n")[0][:120]
-        raise CheckpointError(
-            f"{path} cannot be read: it is truncated or holds something other than a kdlgt checkpoint ({reason}). "
-            "Nothing was changed; restore the file, or delete it to start from the beginning"
-        ) from error
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        raise _unreadable(path, str(error).partition("\n")[0][:120]) from error
     if not isinstance(state, dict) or state.pop("format", None) != FORMAT:
         raise CheckpointError(f"{path} is a torch file, but not a {FORMAT!r}; nothing was changed")
     return _checked(path, state)
+
+
+def _unreadable(path: pathlib.Path, reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path} cannot be read: it is truncated or holds something other than a kdlgt checkpoint ({reason}). "
+        "Nothing was changed; restore the file, or delete it to start from the beginning"
+    )
 
 
 def _checked(path: pathlib.Path, state: dict[str, Any]) -> Checkpoint:
