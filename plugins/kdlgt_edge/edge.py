@@ -161,10 +161,7 @@ def edge_reference(rpe: RPE, data: Data) -> Tensor:
             first.setdefault((target, source), position)
     for (target, source), position in list(first.items()):
         first.setdefault((source, target), position)
+    queries, keys = torch.tensor(list(first), dtype=torch.long).view(-1, 2).T
     dense = bias.new_zeros(rpe.heads, nodes, nodes)
-    if not first:
-        return dense
-    queries, keys = torch.tensor(list(first)).T
-    return dense.index_put(
-        (torch.arange(rpe.heads)[:, None], queries[None], keys[None]), bias[torch.tensor(list(first.values()))].T
-    )
+    chosen = bias[torch.tensor(list(first.values()), dtype=torch.long)].T
+    return dense.index_put((torch.arange(rpe.heads)[:, None], queries[None], keys[None]), chosen)
