@@ -61,8 +61,8 @@ def described(given: Sequence[Data], options: FilesOptions | PygOptions) -> RawD
     """Graphs with the task that their labels and the options describe.
 
     ``auto``: labels belong to nodes when there is one graph and a label for each node. Integer labels are classes,
-    several columns of 0 and 1 are ``multilabel``, anything else is a regression. A ``train_mask`` with its companions is the
-    public split; of several splits in columns, the first is taken.
+    several columns of 0 and 1 are ``multilabel``, anything else is a regression. A ``train_mask`` with its companions
+    is the public split; of several splits in columns, the first is taken.
 
     Raises:
         DataError: no graphs, or no labels.
