@@ -67,10 +67,6 @@ def build_model(
         UnknownNameError: a component that no plugin provides.
     """
     require_at_least("seed", seed, 0)
-    if config.attention.balance:
-        raise ArgumentError(
-            "attention.balance = True; no feature map that balances queries and keys is there: set it to false"
-        )
     builder = _Builder(config, load_plugins() if registry is None else registry)
     with _seeded(seed):
         model = builder.model(in_features, out_features, level, edge_features, degree_histogram)

@@ -178,8 +178,8 @@ def test_edge_features_can_be_left_out(registry: Registry) -> None:
 def test_degree_histogram_reaches_pna(registry: Registry) -> None:
     described = config(local=LocalConfig(conv="PNA"))
     histogram = torch.tensor([0, 3, 9])
-    outputs = [run(described, registry, degree_histogram=given) for given in (None, histogram)]
-    assert not torch.allclose(*outputs)
+    without, given = (run(described, registry, degree_histogram=one) for one in (None, histogram))
+    assert not torch.allclose(without, given)
 
 
 def test_a_plain_gnn(registry: Registry) -> None:
@@ -244,7 +244,7 @@ def test_the_seed_decides_and_the_global_state_stays(registry: Registry) -> None
 
 
 def test_the_feature_maps_own_seed_counts(registry: Registry) -> None:
-    options = kdlgt.features.plugin.FavorPlusOptions
+    options = registry.feature_map_specs["favor+"].options
     drawn = []
     for seed in (0, 1):
         described = config(features=Component(name="favor+", options=options(seed=seed)))

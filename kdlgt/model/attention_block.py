@@ -85,13 +85,11 @@ class AttentionBlock(nn.Module):
             [N, channels].
         """
         q, k, v = self.project(x)
-        if segments[0].nodes is None:
-            output = self._attend(segments[0], x, q, k, v, bias)
-        else:
-            output = torch.zeros_like(v)
-            for segment in segments:
-                parts = (side[segment.nodes] for side in (x, q, k, v))
-                output = output.index_copy(0, segment.nodes, self._attend(segment, *parts, bias))
+        output = torch.zeros_like(v)
+        for segment in segments:
+            value = (self.bias_of if bias is None else bias)(segment, segment.pick(x))
+            attended = self._attend(segment, segment.pick(q), segment.pick(k), segment.pick(v), value)
+            output = segment.place(attended, output)
         projected: Tensor = self.out(self.dropout(output.flatten(1)))
         return projected
 
@@ -112,12 +110,11 @@ class AttentionBlock(nn.Module):
         """The block's own bias on a segment with states [N, channels]."""
         return None if self.rpe is None else evaluate_rpe(self.rpe, segment, x)
 
-    def _attend(self, segment: Segment, x: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Bias | None) -> Tensor:
-        value = (self.bias_of if bias is None else bias)(segment, x)
+    def _attend(self, segment: Segment, q: Tensor, k: Tensor, v: Tensor, bias: Decomposition | None) -> Tensor:
         if segment.exact:
             implementation = self.implementation
-            return exact_attention(q, k, v, value, ptr=segment.ptr, scale=self.scale, implementation=implementation)
-        return linear_attention(q, k, v, value, ptr=segment.ptr, scale=self.scale, features=self.features)
+            return exact_attention(q, k, v, bias, ptr=segment.ptr, scale=self.scale, implementation=implementation)
+        return linear_attention(q, k, v, bias, ptr=segment.ptr, scale=self.scale, features=self.features)
 
 
 def head_width(channels: int, heads: int) -> int:

@@ -66,7 +66,8 @@ class LinearEncoder(nn.Module):
             x = x.coalesce()
             kept = functional.dropout(x.values(), dropout, self.training)
             sparse = torch.sparse_coo_tensor(x.indices(), kept, x.shape, is_coalesced=True, check_invariants=False)
-            return torch.sparse.mm(sparse, self.linear.weight.T) + self.linear.bias
+            product: Tensor = torch.sparse.mm(sparse, self.linear.weight.T)
+            return product + self.linear.bias
         states: Tensor = self.linear(functional.dropout(x, dropout, self.training))
         return states
 
@@ -232,13 +233,14 @@ class NodeEncoder(nn.Module):
 
     def forward(self, batch: Data) -> Tensor:
         """States [N, hidden]."""
-        parts = []
+        parts: list[Tensor] = []
         if self.features is not None:
             parts.append(self.features(_required(batch, "x", "node"), self.dropout))
         if self.degree is not None:
             parts.append(self.degree(batch))
         for one, projection in zip(self.absolute, self.projections, strict=True):
-            parts.append(projection(read_structure(batch, one.structure, one.field).to(projection.weight.dtype)))
+            (weight,) = projection.parameters()
+            parts.append(projection(read_structure(batch, one.structure, one.field).to(weight.dtype)))
         return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
 
 

@@ -66,11 +66,13 @@ def _perceptron(channels: int) -> nn.Module:
 def _pna(given: ConvArguments) -> nn.Module:
     aggregators, scalers = ["mean", "min", "max", "std"], ["identity", "amplification", "attenuation"]
     degrees, edge_dim = given.degrees, given.edge_channels
-    return gnn.PNAConv(given.channels, given.channels, aggregators, scalers, deg=degrees, edge_dim=edge_dim)
+    conv: nn.Module = gnn.PNAConv(given.channels, given.channels, aggregators, scalers, deg=degrees, edge_dim=edge_dim)
+    return conv
 
 
 def _gated(given: ConvArguments) -> nn.Module:
-    return gnn.ResGatedGraphConv(given.channels, given.channels, edge_dim=given.edge_channels)
+    conv: nn.Module = gnn.ResGatedGraphConv(given.channels, given.channels, edge_dim=given.edge_channels)
+    return conv
 
 
 CONVS: dict[str, Conv] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -57,13 +58,12 @@ class GraphHead(nn.Module):
 
 
 def _pooling(readout: Readout, hidden: int) -> nn.Module:
-    match readout:
-        case "mean":
-            return gnn.MeanAggregation()
-        case "sum":
-            return gnn.SumAggregation()
-        case "max":
-            return gnn.MaxAggregation()
-        case "attention":
-            return gnn.AttentionalAggregation(nn.Linear(hidden, 1))
-    raise ArgumentError(f"readout = {readout!r}; allowed: 'mean', 'sum', 'max', 'attention'")
+    makers: dict[str, Callable[[], nn.Module]] = {
+        "mean": gnn.MeanAggregation,
+        "sum": gnn.SumAggregation,
+        "max": gnn.MaxAggregation,
+        "attention": lambda: gnn.AttentionalAggregation(nn.Linear(hidden, 1)),
+    }
+    if readout not in makers:
+        raise ArgumentError(f"readout = {readout!r}; allowed: {', '.join(map(repr, makers))}")
+    return makers[readout]()

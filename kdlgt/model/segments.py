@@ -28,6 +28,14 @@ class Segment:
     nodes: Tensor | None
     exact: bool
 
+    def pick(self, x: Tensor) -> Tensor:
+        """The segment's rows of a tensor over the whole batch."""
+        return x if self.nodes is None else x[self.nodes]
+
+    def place(self, rows: Tensor, into: Tensor) -> Tensor:
+        """A tensor over the whole batch with the segment's rows put in their places."""
+        return rows if self.nodes is None else into.index_copy(0, self.nodes, rows)
+
 
 def plan_segments(batch: Data, mode: AttentionMode, auto_threshold: int = 0) -> tuple[Segment, ...]:
     """Split a batch into the graphs that attend exactly and those that attend linearly.

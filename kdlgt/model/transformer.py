@@ -92,7 +92,8 @@ class GraphTransformer(nn.Module):
     @property
     def attention_blocks(self) -> tuple[AttentionBlock, ...]:
         """The attention blocks, bottom first."""
-        return tuple(layer.attention for layer in self.layers if layer.attention is not None)
+        layers = (layer for layer in self.layers if isinstance(layer, TransformerLayer))
+        return tuple(layer.attention for layer in layers if layer.attention is not None)
 
     @property
     def structures(self) -> tuple[Structure, ...]:

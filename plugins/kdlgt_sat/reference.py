@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 import torch
@@ -29,7 +30,7 @@ def reference(rpe: RPE, data: Data) -> Tensor:
     normed = _double(sat.extractor.norm, states)
     query = _double(sat.query, normed).unflatten(-1, (sat.heads, sat.factor_width))
     key = _double(sat.key, normed).unflatten(-1, (sat.heads, sat.factor_width))
-    return torch.einsum("ihm,jhm->hij", query, key) / sat.factor_width**0.5
+    return torch.einsum("ihm,jhm->hij", query, key) / math.sqrt(sat.factor_width)
 
 
 def _one_node(sat: SAT, node: int, x: Tensor, edges: Tensor) -> Tensor:

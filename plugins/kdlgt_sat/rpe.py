@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import attrs
@@ -73,11 +74,11 @@ class SAT(MultiplicativeRPE):
             got = "none" if x is None else f"shape {tuple(x.shape)}"
             raise ArgumentError(f"sat reads node states [N, {self.channels}] and got {got}; call it as rpe(batch, x)")
         states = self.extractor(batch, x)
-        root = self.factor_width**-0.25
+        root = 1 / math.sqrt(math.sqrt(self.factor_width))
         return Multiplicative(self._split(self.query(states)) * root, self._split(self.key(states)) * root)
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, self.factor_width))
+        return x.view(-1, self.heads, self.factor_width)
 
 
 def make_sat(heads: int, channels: int, options: Any) -> SAT:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -32,7 +34,7 @@ def make_graph(sat: torch.nn.Module, nodes: int, seed: int = 0, edges: int | Non
     ends = torch.randint(nodes, (2, 2 * nodes if edges is None else edges), generator=draw)
     edge_index = to_undirected(ends, num_nodes=nodes)
     data = Data(x=torch.randn(nodes, CHANNELS, generator=draw), edge_index=edge_index)
-    prepared: Data = Prepare(sat.structures)(data)  # type: ignore[arg-type]
+    prepared: Data = Prepare(sat.structures)(data)
     return prepared
 
 
@@ -93,7 +95,7 @@ def test_relabelling_commutes_and_loops_and_copies_of_edges_do_not_count(extract
     order = torch.randperm(12, generator=torch.Generator().manual_seed(3))
     edges = torch.argsort(order)[data.edge_index]
     loops = torch.arange(12).expand(2, -1)
-    moved = Prepare(sat.structures)(Data(x=data.x[order], edge_index=torch.cat([edges, loops, edges], dim=1)))  # type: ignore[arg-type]
+    moved = Prepare(sat.structures)(Data(x=data.x[order], edge_index=torch.cat([edges, loops, edges], dim=1)))
     expected = sat(data, data.x).permute(order).to_dense()
     torch.testing.assert_close(sat(moved, moved.x).to_dense(), expected, rtol=1e-5, atol=1e-5)
 
@@ -125,7 +127,7 @@ def test_the_two_extractors_see_different_things() -> None:
 def test_logits_do_not_grow_with_degree_or_width(width: int) -> None:
     sat = make_sat(width=width)
     hub = torch.stack([torch.zeros(300, dtype=torch.long), torch.arange(1, 301)])
-    data = Prepare(sat.structures)(Data(x=torch.randn(301, CHANNELS), edge_index=to_undirected(hub)))  # type: ignore[arg-type]
+    data = Prepare(sat.structures)(Data(x=torch.randn(301, CHANNELS), edge_index=to_undirected(hub)))
     value = sat(data, data.x)
     assert value.rank == sat.factor_width == width
     assert value.to_dense().std() < 2
@@ -144,7 +146,7 @@ def test_linear_attention_converges_to_exact(extractor: str) -> None:
             maps = [FavorPlus(8, features, HEADS, seed=seed) for seed in range(5)]
             exact = exact_attention(q, k, v, bias)
             outputs: list[Tensor] = [linear_attention(q, k, v, bias, features=one) for one in maps]
-            return sum(float((output - exact).square().mean()) for output in outputs) ** 0.5
+            return math.sqrt(sum(float((output - exact).square().mean()) for output in outputs))
 
         few, many = error(16), error(4096)
     assert many < few / 4, f"seeds 0..4: {few} at r=16, {many} at r=4096; the rate is r^-1/2, a factor of 16"
