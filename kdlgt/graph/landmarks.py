@@ -63,7 +63,8 @@ def farthest_first(graph: Graph, count: int) -> tuple[NDArray[np.int64], NDArray
     while queue and len(nodes) < count:
         _, number = heapq.heappop(queue)
         part = parts[number]
-        node = int(part[np.lexsort((-graph.degree[part], -nearest[part]))[0]])
+        farthest = part[nearest[part] == nearest[part].max()]
+        node = int(farthest[graph.degree[farthest].argmax()])
         hops = breadth_first_distances(graph.adjacency, [[node]])[:, 0]
         nearest = np.where(hops >= 0, np.minimum(nearest, hops), nearest)
         nodes.append(node)

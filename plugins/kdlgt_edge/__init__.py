@@ -5,6 +5,7 @@ from __future__ import annotations
 from kdlgt.registry import RPESpec, hookimpl
 from kdlgt_edge.degree import DegreeOptions, DegreeRPE, Degrees, degree_reference
 from kdlgt_edge.edge import EdgeOptions, EdgePairs, EdgeRPE, edge_reference
+from kdlgt_edge.path_edge import PathEdgeOptions, PathEdgeRPE, PathEdges, path_edge_reference
 
 __all__ = [
     "DegreeOptions",
@@ -13,14 +14,18 @@ __all__ = [
     "EdgeOptions",
     "EdgePairs",
     "EdgeRPE",
+    "PathEdgeOptions",
+    "PathEdgeRPE",
+    "PathEdges",
     "degree_reference",
     "edge_reference",
+    "path_edge_reference",
 ]
 
 
 @hookimpl
 def kdlgt_rpes() -> list[RPESpec]:
-    """The encodings ``degree`` and ``edge``."""
+    """The encodings ``degree``, ``edge`` and ``path_edge``."""
     return [
         RPESpec(
             name="degree",
@@ -42,5 +47,18 @@ def kdlgt_rpes() -> list[RPESpec]:
             summary="a learned bias on edges, by edge type or from edge features",
             source="Dwivedi and Bresson, A Generalization of Transformer Networks to Graphs, 2021",
             reference=edge_reference,
+        ),
+        RPESpec(
+            name="path_edge",
+            factory=lambda heads, channels, options: PathEdgeRPE(heads, options),
+            options=PathEdgeOptions,
+            kind="ineffective",
+            exactness="biased",
+            symmetric=False,
+            equivariance="in law",
+            complexity="O(E d), edges only; exact: O(N^2 length)",
+            summary="Graphormer's edge encoding: types of the edges on a shortest path, in full under exact attention",
+            source="Ying et al., Do Transformers Really Perform Bad for Graph Representation?, NeurIPS 2021",
+            reference=path_edge_reference,
         ),
     ]

@@ -50,7 +50,7 @@ class EdgePairs(Structure):
             raise GraphError(
                 f"the graph has no {self.field!r} with one row per edge; set width = 0 and categories = []"
             )
-        features = given.detach().cpu().view(given.size(0), -1)
+        features = _columns(given.detach().cpu())
         if features.size(1) != self.width or features.is_floating_point() == self.integers:
             kind = "integer" if self.integers else "float"
             raise GraphError(
@@ -58,6 +58,10 @@ class EdgePairs(Structure):
                 f"{self.width} {kind} columns: set `categories` (integers) or `width` (floats)"
             )
         return features if self.integers else features.double()
+
+
+def _columns(features: Tensor) -> Tensor:
+    return features[:, None] if features.dim() == 1 else features.flatten(1)
 
 
 def _positions(
@@ -153,7 +157,7 @@ def edge_reference(rpe: RPE, data: Data) -> Tensor:
         raise ArgumentError(f"edge_reference got a {type(rpe).__name__}; expected an EdgeRPE")
     nodes, edges = int(data.num_nodes or 0), data.edge_index
     given = data.get(rpe.options.field) if rpe.structure.width else None
-    features = torch.zeros(edges.size(1), 0) if given is None else given.view(edges.size(1), -1)
+    features = torch.zeros(edges.size(1), 0) if given is None else _columns(given)
     bias = rpe.edge_bias(features).double()
     first: dict[tuple[int, int], int] = {}
     for position, (source, target) in enumerate(edges.T.tolist()):

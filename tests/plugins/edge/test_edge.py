@@ -95,7 +95,7 @@ def test_unfit_edge_features_are_named(options: EdgeOptions, features: Any, mess
 
 def test_a_category_out_of_range_is_named() -> None:
     rpe = EdgeRPE(1, EdgeOptions(categories=(3,)))
-    with pytest.raises(GraphError, match="column 0 holds 0..7"):
+    with pytest.raises(GraphError, match=r"column 0 holds 0\.\.7"):
         rpe(Prepare(rpe.structures)(_featured(torch.arange(10))))
 
 
