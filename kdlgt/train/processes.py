@@ -24,7 +24,7 @@ def train_in_processes(
         ConfigError: node-level data, whose one graph is one batch.
         TrainingError: a process failed; the message is the process's own.
     """
-    from torch.multiprocessing import ProcessRaisedException
+    from torch.multiprocessing.spawn import ProcessException
 
     from kdlgt.train.session import make_fabric
 
@@ -35,7 +35,7 @@ def train_in_processes(
         )
     try:
         result: RunResult = make_fabric(config.train).launch(_worker, config, folder, data_root)
-    except ProcessRaisedException as error:
+    except ProcessException as error:
         raise TrainingError(f"a training process failed: {str(error).strip().splitlines()[-1]}") from error
     return result
 
