@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kdlgt.config.schema import Component, EncoderConfig, LocalConfig, ModelConfig
 from kdlgt.errors import ArgumentError, require_at_least
-from kdlgt.features import FeatureMap
+from kdlgt.features import Conditioned, FeatureMap
 from kdlgt.graph import Prepare, Structure
 from kdlgt.model import (
     AbsoluteEncoding,
@@ -178,7 +178,8 @@ class _Builder:
     def features(self, dim: int) -> FeatureMap:
         component = self.config.features
         spec = cast("FeatureMapSpec", self.registry.spec("feature_map", component.name))
-        return spec.factory(dim, self.config.heads, _options(component, spec))
+        features = spec.factory(dim, self.config.heads, _options(component, spec))
+        return Conditioned(features) if self.config.attention.balance else features
 
     def rpe(self) -> RPE | None:
         """The sum of the config's encodings, with parameters of its own; ``None`` without any."""

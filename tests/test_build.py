@@ -271,7 +271,6 @@ def test_the_quadratic_twin_takes_the_same_checkpoint(registry: Registry) -> Non
         ({}, {"in_features": 0}, "node features = 0"),
         ({}, {"level": "edge"}, "level = 'edge'; allowed: 'node', 'graph'"),
         ({}, {"seed": -1}, "seed = -1"),
-        ({"attention": AttentionConfig(balance=True)}, {}, r"attention\.balance"),
     ],
 )
 def test_sizes_that_do_not_fit(

@@ -26,7 +26,7 @@ from torch.utils.checkpoint import checkpoint
 from kdlgt.attention.layout import Layout
 from kdlgt.features import FeatureMap, LogFeatures, Side
 
-_TILE_ELEMENTS = {"cpu": 1 << 20}
+_TILE_ELEMENTS = {"cpu": 1 << 18}
 _DEFAULT_TILE_ELEMENTS = 1 << 26
 """Elements of the widest intermediate of a tile: what stays in a CPU's cache, or fills a GPU."""
 

@@ -1,6 +1,20 @@
 """Feature maps: kernels ``exp(x.y)`` (and others) as inner products of features, in logs."""
 
-from kdlgt.features.favor import FavorPlus
+from kdlgt.features.conditioned import Conditioned
+from kdlgt.features.elementwise import EluPlusOne, Relu
 from kdlgt.features.protocol import FeatureMap, LogFeatures, Side
+from kdlgt.features.random import FavorPlus, FavorPlusPlus, Hyperbolic, RandomProjection, Trigonometric
 
-__all__ = ["FavorPlus", "FeatureMap", "LogFeatures", "Side"]
+__all__ = [
+    "Conditioned",
+    "EluPlusOne",
+    "FavorPlus",
+    "FavorPlusPlus",
+    "FeatureMap",
+    "Hyperbolic",
+    "LogFeatures",
+    "RandomProjection",
+    "Relu",
+    "Side",
+    "Trigonometric",
+]

@@ -8,7 +8,7 @@ from typing import Literal
 import attrs
 from torch import Tensor, nn
 
-from kdlgt.errors import require_at_least
+from kdlgt.errors import AlgebraError, require_at_least
 
 Side = Literal["query", "key"]
 
@@ -68,3 +68,14 @@ class FeatureMap(nn.Module, abc.ABC):
 
     def redraw(self, seed: int) -> None:
         """Draw the projections anew in place, from a generator of their own; the default has nothing to draw."""
+
+    def log_relative_variance(self, query: Tensor, key: Tensor) -> Tensor:
+        """``log(r Var[phi(q).phi(k)] / exp(2 q.k))`` of pairs [..., D], broadcasting: twice ``log c`` plus ``log r``.
+
+        Raises:
+            AlgebraError: the map does not estimate the softmax kernel, so it has no such error.
+        """
+        raise AlgebraError(f"{type(self).__name__} does not estimate the softmax kernel; it has no relative variance")
+
+    def adapt(self, mean_square: Tensor) -> None:
+        """Tune the map to the mean of ``|q + k|^2`` [H] over pairs; called between steps, the default ignores it."""
