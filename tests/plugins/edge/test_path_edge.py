@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
@@ -26,7 +28,7 @@ def _rpe(length: int = 3, limit: int = 100) -> PathEdgeRPE:
     return rpe
 
 
-GRAPHS = {
+GRAPHS: dict[str, Callable[[], Data]] = {
     "grid": lambda: _typed(grid(3, 4)),
     "path": lambda: _typed(path(6)),
     "regular": lambda: _typed(random_regular(12, 3, 0)),

@@ -25,7 +25,8 @@ def _dense(rpe: SpectralRPE | OperatorRPE, data: Data) -> torch.Tensor:
 def _laplacian(data: Data) -> np.ndarray[Any, np.dtype[np.float64]]:
     dense = Graph.from_data(data).adjacency.toarray().astype(np.float64)
     root = 1 / np.sqrt(dense.sum(1))
-    return np.eye(len(dense)) - root[:, None] * dense * root
+    laplacian: np.ndarray[Any, np.dtype[np.float64]] = np.eye(len(dense)) - root[:, None] * dense * root
+    return laplacian
 
 
 def _full(data: Data, matrix: Any) -> torch.Tensor:
