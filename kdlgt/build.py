@@ -179,7 +179,7 @@ class _Builder:
         component = self.config.features
         spec = cast("FeatureMapSpec", self.registry.spec("feature_map", component.name))
         features = spec.factory(dim, self.config.heads, _options(component, spec))
-        return Conditioned(features) if self.config.attention.balance else features
+        return _balanced(features, component.name) if self.config.attention.balance else features
 
     def rpe(self) -> RPE | None:
         """The sum of the config's encodings, with parameters of its own; ``None`` without any."""
@@ -212,6 +212,16 @@ class _Builder:
 
 def _options(component: Component, spec: Spec) -> Any:
     return spec.options() if component.options is None else component.options
+
+
+def _balanced(features: FeatureMap, name: str) -> FeatureMap:
+    """The map behind centring and balancing, which only the softmax kernel does not see."""
+    if not features.estimates_softmax:
+        raise ArgumentError(
+            f"attention.balance = true with the feature map {name!r}, which does not estimate the softmax; set balance "
+            "to false, or take a map that does, such as 'favor+'"
+        )
+    return Conditioned(features.inner if isinstance(features, Conditioned) else features)
 
 
 def _uses_edges(local: LocalConfig | None) -> bool:

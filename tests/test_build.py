@@ -18,6 +18,7 @@ import kdlgt.features.plugin
 from kdlgt.algebra import Additive, Decomposition, Multiplicative
 from kdlgt.config.schema import AttentionConfig, Component, Config, EncoderConfig, LocalConfig, ModelConfig
 from kdlgt.errors import ArgumentError, ConfigError, NotPreparedError, UnknownNameError
+from kdlgt.features import Conditioned
 from kdlgt.graph import Graph, Structure, read_structure
 from kdlgt.model import Degree, LocalBranch
 from kdlgt.registry import AbsoluteSpec, Registry, RPESpec, hookimpl
@@ -278,6 +279,30 @@ def test_sizes_that_do_not_fit(
 ) -> None:
     with pytest.raises(ArgumentError, match=message):
         run(config(**changes), registry, **sizes)
+
+
+@pytest.mark.parametrize("name", ["favor+", "favor++", "hyperbolic"])
+def test_balanced_feature_maps(name: str, registry: Registry) -> None:
+    described = config(rpe=BOTH, features=Component(name=name), attention=AttentionConfig(balance=True))
+    data = kdlgt.prepare(described, registry)(graph())
+    model = kdlgt.build_model(described, in_features=6, out_features=3, registry=registry).train()
+    model(data).sum().backward()
+    before = copy.deepcopy(model)
+    for block in model.attention_blocks:
+        assert isinstance(block.features, Conditioned)
+        assert not isinstance(block.features.inner, Conditioned)
+        block.features.after_optimizer_step()
+        assert bool(block.features.key_mean.any())
+    model.mode = before.mode = "exact"
+    torch.testing.assert_close(model.eval()(data), before.eval()(data))
+
+
+@pytest.mark.parametrize("name", ["elu+1", "relu"])
+def test_balance_needs_the_softmax_kernel(name: str, registry: Registry) -> None:
+    described = config(features=Component(name=name), attention=AttentionConfig(balance=True))
+    with pytest.raises(ArgumentError, match=r"attention\.balance = true.*does not estimate the softmax"):
+        run(described, registry)
+    assert run(config(features=Component(name=name)), registry).shape == (9, 3)
 
 
 @pytest.mark.parametrize(("hidden", "heads"), [(10, 4), (16, 0), (0, 1)])
