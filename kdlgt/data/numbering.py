@@ -99,5 +99,6 @@ def _positions(known: Integers, keys: Integers, names: Column) -> Integers:
     at = np.minimum(np.searchsorted(known[order], keys), max(len(known) - 1, 0))
     wrong = np.ones(len(keys), dtype=bool) if not len(known) else known[order][at] != keys
     if wrong.any():
-        raise DataError(f"an edge or a label names node {names[int(wrong.argmax())]!r}, which is not in the node table")
+        name = names[int(wrong.argmax())]
+        raise DataError(f"an edge or a label names node {str(name)!r}, which is not in the node table")
     return order[at]

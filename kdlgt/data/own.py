@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import pickle
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,7 +45,9 @@ def load_graphs(path: pathlib.Path) -> list[Data]:
         DataError: the file is missing, broken, or holds anything else.
     """
     try:
-        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        with _graphs_are_safe(), warnings.catch_warnings():
+            # A foreign file can have another pickle protocol; what matters is whether it can be read.
+            warnings.filterwarnings("ignore", message="Detected pickle protocol", category=UserWarning)
             content = torch.load(path, weights_only=True)
     except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
         raise DataError(
@@ -55,6 +59,17 @@ def load_graphs(path: pathlib.Path) -> list[Data]:
         kinds = sorted({type(graph).__name__ for graph in graphs})
         raise DataError(f"{path} holds {', '.join(kinds)}; expected a torch_geometric Data or a list of them")
     return graphs
+
+
+def _graphs_are_safe() -> contextlib.AbstractContextManager[None]:
+    """Let torch's safe loader build PyG's classes.
+
+    Only those that it does not know yet: leaving ``safe_globals`` forgets all that were given, PyG's own too.
+    """
+    known = torch.serialization.get_safe_globals()
+    needed = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in known]
+    manager: contextlib.AbstractContextManager[None] = torch.serialization.safe_globals(needed)
+    return manager
 
 
 def described(given: Sequence[Data], options: FilesOptions | PygOptions) -> RawData:
