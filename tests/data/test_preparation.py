@@ -256,6 +256,7 @@ def test_graphs_survive_the_cache(tmp_path: pathlib.Path) -> None:
         assert_equal(tuple(map(as_graph, fields)), (given, Data(**lonely.to_dict(), num_nodes=1)))
 
 
+@pytest.mark.slow
 def test_several_processes_give_the_same() -> None:
     many = [generate.cycle(3 + number % 7) for number in range(40)]
     prepare = Prepare([ReturnProbabilities(width=4)])
