@@ -32,6 +32,7 @@ class Spec:
             are int, float, str, bool, Path, Literal, tuple, another frozen attrs class, and unions of these and None.
         summary: one line for ``kdlgt plugins``.
         source: the paper or reference.
+        variants: options that the conformance kit checks beside the defaults and each choice of their typed fields.
         owner: the owning distribution and version, filled in by the registry.
     """
 
@@ -39,6 +40,7 @@ class Spec:
     options: type[Any]
     summary: str
     source: str = ""
+    variants: tuple[Any, ...] = ()
     owner: str = ""
 
 
@@ -53,7 +55,8 @@ class RPESpec(Spec):
         symmetric: whether B is symmetric.
         equivariance: whether preparation commutes with node relabelling exactly, or in law where ties need a choice.
         complexity: time and memory in the usual symbols, e.g. ``O(N K r d)``.
-        reference: ``reference(rpe, data) -> B`` [H, N, N] float64 by the slow, obvious O(N^2) way on one graph.
+        reference: ``reference(rpe, data) -> B`` [H, N, N] float64 by the slow, obvious O(N^2) way on one prepared graph.
+        refinements: for a biased encoding, series of options from coarse to fine; the error falls along each.
     """
 
     factory: Callable[[int, int, Any], RPE]
@@ -63,6 +66,7 @@ class RPESpec(Spec):
     equivariance: Equivariance = "exact"
     complexity: str = ""
     reference: Callable[[RPE, Data], Tensor] | None = None
+    refinements: tuple[tuple[Any, ...], ...] = ()
 
 
 @attrs.frozen(kw_only=True)

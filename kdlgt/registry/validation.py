@@ -23,7 +23,8 @@ def spec_faults(spec: object, extension: Extension) -> list[str]:
         return [f"{extension.hook} returned {shown(spec)}; it must return {expected} values"]
     where = f"{expected}(name={shown(spec.name)})"
     faults = [*_name_faults(spec), *_text_faults(spec), *_choice_faults(spec), *_factory_faults(spec, extension)]
-    return [f"{where}: {fault}" for fault in [*faults, *_options_faults(spec.options, extension)]]
+    faults += list(_options_faults(spec.options, extension)) or list(_instance_faults(spec))
+    return [f"{where}: {fault}" for fault in faults]
 
 
 def _name_faults(spec: Spec) -> Iterator[str]:
@@ -90,6 +91,19 @@ def _options_faults(options: object, extension: Extension) -> Iterator[str]:
         return
     for field in attrs.fields(options):
         yield from _field_faults(field, options, extension)
+
+
+def _instance_faults(spec: Spec) -> Iterator[str]:
+    """Options that a spec carries must be values of its own option class."""
+    refinements: object = getattr(spec, "refinements", ())
+    series = [("variants", spec.variants)]
+    series += [("refinements", each) for each in refinements] if isinstance(refinements, tuple) else [
+        ("refinements", refinements)
+    ]
+    for name, values in series:
+        good = isinstance(values, tuple) and all(isinstance(value, spec.options) for value in values)
+        if not good:
+            yield f"{name} holds {shown(values)}; give tuples of {spec.options.__name__} values"
 
 
 def _field_faults(field: attrs.Attribute[Any], options: type, extension: Extension) -> Iterator[str]:

@@ -1,0 +1,102 @@
+"""What a check is, and what comes out of it."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+import traceback
+import unittest
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import attrs
+
+Status = Literal["passed", "failed", "skipped"]
+
+
+class SkipCheck(unittest.SkipTest):  # noqa: N818 - it is no error; pytest knows its base as a skip
+    """Raised by a check that does not apply; the message is the reason."""
+
+
+@attrs.frozen(kw_only=True)
+class CheckResult:
+    """The outcome of one check on one set of options.
+
+    Attributes:
+        check: name of the check.
+        options: the options in words.
+        status: ``passed``, ``failed`` or ``skipped``.
+        reason: why it failed or was skipped; empty when it passed.
+        seconds: how long it took.
+    """
+
+    check: str
+    options: str
+    status: Status
+    reason: str = ""
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for ``--json``."""
+        return attrs.asdict(self)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Check:
+    """A named call that raises when the component is wrong, and :class:`SkipCheck` when it does not apply.
+
+    Attributes:
+        name: what is checked.
+        options: the options that it is checked with, in words.
+        function: the check itself.
+        needs: checks whose failure would make this one fail for the same reason; it is skipped then.
+    """
+
+    name: str
+    options: str
+    function: Callable[[], None]
+    needs: tuple[Check, ...] = ()
+
+    def __call__(self) -> None:
+        for needed in self.needs:
+            if needed.outcome()[0] == "failed":
+                raise SkipCheck(f"needs the check {needed.name!r}, which fails")
+        with warnings.catch_warnings():
+            # Test graphs are tiny: warnings that options exceed a graph are expected.
+            warnings.simplefilter("ignore")
+            self.function()
+
+    def outcome(self) -> tuple[Status, str]:
+        """Status and reason; whatever a component raises is a failure."""
+        try:
+            self()
+        except unittest.SkipTest as skip:
+            return "skipped", str(skip)
+        except AssertionError as error:
+            return "failed", str(error).strip() or _raised(error)
+        except Exception as error:  # noqa: BLE001 - a component under test may raise anything
+            return "failed", _raised(error)
+        return "passed", ""
+
+    def result(self) -> CheckResult:
+        """Run the check and time it."""
+        start = time.perf_counter()
+        status, reason = self.outcome()
+        seconds = time.perf_counter() - start
+        return CheckResult(check=self.name, options=self.options, status=status, reason=reason, seconds=seconds)
+
+    def __str__(self) -> str:
+        return f"{self.name} [{self.options}]"
+
+    __repr__ = __str__
+
+
+def run_checks(checks: Iterable[Check]) -> list[CheckResult]:
+    """The outcome of every check, in order."""
+    return [check.result() for check in checks]
+
+
+def _raised(error: BaseException) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({pathlib.Path(frame.filename).name}, line {frame.lineno})"
