@@ -35,7 +35,8 @@ def print_result(out: Console, folder: pathlib.Path, result: RunResult) -> None:
 def print_scores(out: Console, title: str, scores: Mapping[str, Mapping[str, float]]) -> None:
     """Metrics by split."""
     metrics = list(next(iter(scores.values())))
-    table = Table("split", *metrics, title=title, title_justify="left")
+    out.print(title, style="bold", markup=False, highlight=False, soft_wrap=True)
+    table = Table("split", *metrics)
     for split, values in scores.items():
         table.add_row(split, *(f"{values[metric]:.4f}" for metric in metrics))
     out.print(table)
@@ -43,7 +44,8 @@ def print_scores(out: Console, title: str, scores: Mapping[str, Mapping[str, flo
 
 def print_summary(out: Console, folder: pathlib.Path, summary: Mapping[str, Statistic]) -> None:
     """Mean and deviation over seeds."""
-    table = Table("test metric", "mean", "deviation", title=str(folder), title_justify="left")
+    out.print(str(folder), style="bold", markup=False, highlight=False, soft_wrap=True)
+    table = Table("test metric", "mean", "deviation")
     for metric, value in summary.items():
         table.add_row(metric, f"{value.mean:.4f}", f"{value.deviation:.4f}")
     out.print(table)
@@ -71,9 +73,10 @@ def print_comparison(out: Console, rows: Sequence[ComparisonRow]) -> None:
 
 def print_demo(out: Console, outcome: DemoOutcome) -> None:
     """The demo's accuracies."""
-    table = Table("model", "attention", "test accuracy", title="digits: 10 classes, few labels", title_justify="left")
+    out.print("digits: 10 classes, 10 labels of each", style="bold", highlight=False)
+    table = Table("RPE", "attention", "test accuracy")
     for row in outcome.rows:
-        table.add_row(row.model, row.attention, f"{row.accuracy:.4f}")
+        table.add_row(row.rpe, row.attention, f"{row.accuracy:.4f}")
     out.print(table)
     out.print(f"{outcome.seconds:.0f} s; run folders in {outcome.folder}", highlight=False, soft_wrap=True)
 

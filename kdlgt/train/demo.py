@@ -24,12 +24,12 @@ class DemoRow:
     """One line of the demo's table.
 
     Attributes:
-        model: with or without the encoding.
+        rpe: names of the encodings.
         attention: linear, or exact on the weights that linear attention trained.
         accuracy: on the test nodes.
     """
 
-    model: str
+    rpe: str
     attention: str
     accuracy: float
 
@@ -67,7 +67,7 @@ def run_demo(
     with resources.as_file(resources.files("kdlgt.train") / "digits.toml") as path:
         for twin, extra in (("with-rpe", ()), ("without-rpe", (WITHOUT_RPE,))):
             config = load_config(path, (*overrides, *extra), registry)
-            name = " + ".join(component.name for component in config.model.rpe) or "no RPE"
+            name = " + ".join(component.name for component in config.model.rpe) or "none"
             target = folder / twin
             result = train_run(config, target, data_root=data_root, resume=resume, registry=registry, listener=listener)
             exact = evaluate_run(target, overrides=(EXACT,), data_root=data_root)
