@@ -19,7 +19,8 @@ AllPairs = Callable[[Graph], NDArray[np.float64]]
 
 
 def nearest_of(distance: NDArray[np.float64], chosen: list[int]) -> NDArray[np.float64]:
-    return distance[:, chosen].min(1, initial=np.inf)
+    nearest: NDArray[np.float64] = distance[:, chosen].min(1, initial=np.inf)
+    return nearest
 
 
 @settings(deadline=None, max_examples=60)
@@ -63,8 +64,8 @@ def test_method_follows_size(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("sources", "method", "message"),
     [
-        ([[0], [3]], "auto", r"sources\[1\] holds nodes 3\.\.3; the graph has 0\.\.2"),
-        ([[-1]], "auto", r"sources\[0\] holds nodes -1\.\.-1; the graph has 0\.\.2"),
+        ([[0], [3]], "auto", r"sources\[1\] holds nodes 3\.\.3; the graph has nodes 0\.\.2"),
+        ([[-1]], "auto", r"sources\[0\] holds nodes -1\.\.-1; the graph has nodes 0\.\.2"),
         ([[0]], "bfs", r"method = 'bfs'; allowed: auto, python, scipy, numba"),
     ],
 )

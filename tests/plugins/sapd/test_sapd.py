@@ -31,7 +31,7 @@ Make = Callable[..., Data]
 def sapd(pooling: Any = "softmin", *, heads: int = 2, k: int = 1, max_anchors: int = 32, decay: float = 1.0) -> SAPD:
     rpe = SAPD(heads, SapdOptions(k=k, max_anchors=max_anchors, pooling=pooling, initial_decay=decay)).double()
     with torch.no_grad():
-        rpe.theta += torch.arange(heads).double() / 3
+        rpe.theta.add_(torch.arange(heads).double() / 3)
     return rpe
 
 
@@ -269,7 +269,7 @@ def test_unprepared_data_is_an_error() -> None:
 
 def test_is_found_through_its_entry_point() -> None:
     registry = load_plugins()
-    spec = registry.spec("rpe", "sapd")
+    spec = registry.rpe_specs["sapd"]
     rpe = registry.rpe("sapd", heads=4, k=3, max_anchors=8)
     assert isinstance(rpe, SAPD)
     assert rpe.structure == SapdStructure(3, 8, "degree")
