@@ -61,6 +61,14 @@ class TrainingError(KdlgtError, RuntimeError):
     """Training cannot go on: the loss is not finite, memory has run out, or a signal asked to stop."""
 
 
+class KdlgtWarning(UserWarning):
+    """Base of the warnings that have a class of their own."""
+
+
+class ApproximationWarning(KdlgtWarning):
+    """Linear attention is far from the softmax that it estimates."""
+
+
 def suggestion(got: str, available: Iterable[str]) -> str:
     """Return `` Did you mean 'x'?`` for the available name nearest to ``got``, or an empty string."""
     near = difflib.get_close_matches(got, list(available), n=1, cutoff=0.5)

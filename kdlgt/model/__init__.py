@@ -11,6 +11,7 @@ from kdlgt.model.encoder import (
     NodeEncoder,
     feature_encoder,
 )
+from kdlgt.model.health import LayerInputs, ModelHealth, layer_inputs, model_health
 from kdlgt.model.layer import TransformerLayer, make_norm
 from kdlgt.model.local import CONVS, LocalBranch, takes_edges
 from kdlgt.model.readout import GraphHead, NodeHead
@@ -27,8 +28,10 @@ __all__ = [
     "EmbeddingEncoder",
     "GraphHead",
     "GraphTransformer",
+    "LayerInputs",
     "LinearEncoder",
     "LocalBranch",
+    "ModelHealth",
     "NodeEncoder",
     "NodeHead",
     "Segment",
@@ -36,7 +39,9 @@ __all__ = [
     "evaluate_rpe",
     "feature_encoder",
     "head_width",
+    "layer_inputs",
     "make_norm",
+    "model_health",
     "plan_segments",
     "takes_edges",
 ]

@@ -1,0 +1,1 @@
+"""Measurements on whole models: health reports and benchmarks."""
