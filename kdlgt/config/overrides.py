@@ -32,18 +32,38 @@ def apply_overrides(tree: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
     return result
 
 
+def set_value(tree: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy of a config tree with one plain value in place; ``path`` as in :func:`apply_overrides`.
+
+    Raises:
+        ConfigError: an empty key, an index outside a list, a path through a plain value.
+    """
+    result = copy.deepcopy(dict(tree))
+    keys = path.split(".")
+    if not all(keys):
+        raise ConfigError(f"path {path!r}; write keys with dots between them, e.g. model.rpe.0.k")
+    node, _ = _parent(result, keys)
+    node[_slot(node, keys[-1], keys)] = value
+    return result
+
+
 def _apply(tree: dict[str, Any], override: str) -> None:
     path, equals, text = override.partition("=")
     keys = [key.strip() for key in path.split(".")]
     if not equals or not all(keys):
         raise ConfigError(f"override {override!r}; write path=value, e.g. model.rpe.0.k=3")
+    node, kind = _parent(tree, keys)
+    node[_slot(node, keys[-1], keys)] = _value(text.strip(), kind)
+
+
+def _parent(tree: dict[str, Any], keys: list[str]) -> tuple[Any, Any]:
+    """The table or list that holds the last key, made where it is missing, and the type that belongs there."""
     node: Any = tree
     kind: Any = Config
     for depth, key in enumerate(keys[:-1]):
         kind = _field_kind(kind, key)
         node = _descend(node, key, kind, keys[: depth + 1])
-    kind = _field_kind(kind, keys[-1])
-    node[_slot(node, keys[-1], keys)] = _value(text.strip(), kind)
+    return node, _field_kind(kind, keys[-1])
 
 
 def _descend(node: Any, key: str, kind: Any, path: list[str]) -> Any:

@@ -203,6 +203,8 @@ class TrainConfig:
         class_weights: weigh classes by inverse frequency.
         device: where to train; ``auto`` takes a GPU where there is one.
         devices: processes that share each batch of graphs (data parallel), one per GPU or, on a CPU, over gloo.
+        threads: CPU threads of each process; ``None`` takes torch's own choice. Sums over other numbers of threads round
+            differently, so a run repeats exactly with the same number alone.
         seed: seed of initialisation, shuffling, dropout and projections.
     """
 
@@ -222,6 +224,7 @@ class TrainConfig:
     class_weights: bool = False
     device: Literal["auto", "cpu", "cuda"] = "auto"
     devices: int = attrs.field(default=1, validator=checks.integer(1))
+    threads: int | None = attrs.field(default=None, validator=attrs.validators.optional(checks.integer(1)))
     seed: int = attrs.field(default=0, validator=checks.seed)
 
 

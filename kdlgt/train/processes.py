@@ -42,5 +42,7 @@ def train_in_processes(
 
 def _worker(fabric: Fabric, config: Config, folder: RunFolder, data_root: pathlib.Path | None) -> RunResult:
     from kdlgt.train.session import Session, run_session
+    from kdlgt.train.threads import cpu_threads
 
-    return run_session(Session.open(config, data_root), folder, fabric)
+    with cpu_threads(config.train.threads):
+        return run_session(Session.open(config, data_root), folder, fabric)

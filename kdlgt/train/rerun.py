@@ -14,6 +14,7 @@ from kdlgt.train.metrics import Scores
 from kdlgt.train.run_folder import RunFolder
 from kdlgt.train.seeding import isolated_random
 from kdlgt.train.session import Session, make_fabric
+from kdlgt.train.threads import cpu_threads
 
 
 def evaluate_run(
@@ -50,5 +51,5 @@ def _outputs(
     session = Session.open(config, data_root)
     load_weights(folder.best, checkpoint, session.model)
     loop = session.loop(folder, make_fabric(config.train))
-    with isolated_random(loop.fabric.device):
+    with isolated_random(loop.fabric.device), cpu_threads(config.train.threads):
         return session, {part: loop.outputs(part) for part in PARTS}

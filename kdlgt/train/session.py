@@ -27,6 +27,7 @@ from kdlgt.train.result import RunResult
 from kdlgt.train.run_folder import RunFolder
 from kdlgt.train.signals import StopRequest, stop_on_signals
 from kdlgt.train.tensorboard import tensorboard_listener
+from kdlgt.train.threads import cpu_threads
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -130,8 +131,9 @@ def train_run(
     registry = load_plugins() if registry is None else registry
     if config.train.devices > 1:
         return train_in_processes(config, folder, data_root, registry)
-    session = Session.open(config, data_root, registry)
-    return run_session(session, folder, make_fabric(config.train), listener)
+    with cpu_threads(config.train.threads):
+        session = Session.open(config, data_root, registry)
+        return run_session(session, folder, make_fabric(config.train), listener)
 
 
 def run_session(session: Session, folder: RunFolder, fabric: Fabric, listener: Listener | None = None) -> RunResult:
