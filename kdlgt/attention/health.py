@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from torch import Tensor
 from kdlgt.algebra import Decomposition
 from kdlgt.algebra.decomposition import log_inner
 from kdlgt.attention.inputs import AttentionInputs, gather_inputs
-from kdlgt.errors import ApproximationWarning, ArgumentError, require_at_least
+from kdlgt.errors import AlgebraError, ApproximationWarning, ArgumentError, require_at_least
 from kdlgt.features import FavorPlus, FeatureMap, LogFeatures
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -40,8 +41,8 @@ class AttentionHealth:
         rows: [S] the sampled nodes.
         effective_size: [H, S] effective sample size of the features, in 1..r for positive features.
         total_variation: [H, S] half the l1 distance between the linear and the exact attention row.
-        log_c: [H, P] log relative error of one entry, over pairs of sampled rows and keys; ``None`` for a map that does
-            not estimate the softmax.
+        log_c: [H, P] log relative error of one entry, over pairs of sampled rows and keys; ``None`` for a map that has
+            no relative variance, because it does not estimate the softmax.
         log_c_max: [H] its maximum over all keys of the sampled rows, or ``None``.
         estimates_softmax: whether total variation measures an error; other maps have a kernel of their own.
     """
@@ -210,7 +211,7 @@ def _measure(inputs: AttentionInputs, features: FeatureMap, sample: Tensor) -> A
         size, variation = _row_quantities(inputs, features, rows, keys)
         sizes.append(size)
         variations.append(variation)
-        if features.estimates_softmax:
+        with contextlib.suppress(AlgebraError):
             top, some = _entry_errors(features, inputs.query[:, rows], inputs.key[:, keys])
             largest.append(top)
             errors.append(some)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from kdlgt.config.schema import Config
 from kdlgt.data.bundle import DataBundle, Task
+from kdlgt.model import ModelHealth, model_health
 from kdlgt.train.batches import PARTS, Part
 from kdlgt.train.checkpoint import load_checkpoint, load_weights
 from kdlgt.train.loop import Loop
@@ -17,6 +18,9 @@ from kdlgt.train.metrics import Scores, scores
 from kdlgt.train.report import ReportInput, write_report
 from kdlgt.train.result import RunResult
 from kdlgt.train.run_folder import RunFolder, to_csv
+
+HEALTH_ROWS = 32
+"""Nodes that the health report samples in each layer."""
 
 Outputs = dict[Part, tuple[Tensor, Tensor]]
 
@@ -30,8 +34,19 @@ def finish_run(loop: Loop, bundle: DataBundle, folder: RunFolder, config: Config
     if loop.fabric.is_global_zero:
         write_predictions(folder.predictions, bundle, outputs)
         folder.write_json(folder.result, result.to_dict())
-        _report(loop, bundle, folder, result, outputs)
+        _report(loop, bundle, folder, result, outputs, _health(loop, folder, config))
     return result
+
+
+def _health(loop: Loop, folder: RunFolder, config: Config) -> ModelHealth | None:
+    """Measure and write the health of the best weights on the first validation batch; warn where it has collapsed."""
+    if not config.model.attend or config.model.attention.mode == "exact":
+        return None
+    for batch in loop.batches.evaluation("val"):
+        health = model_health(loop.model, loop.on_device(batch), rows=HEALTH_ROWS, seed=config.train.seed)
+        folder.write_json(folder.health, health.to_dict())
+        return health
+    return None
 
 
 def part_scores(task: Task, outputs: Outputs, parts: Iterable[Part] = PARTS) -> dict[Part, Scores]:
@@ -85,7 +100,14 @@ def _rows(bundle: DataBundle, part: Part, output: Tensor, target: Tensor) -> lis
     ]
 
 
-def _report(loop: Loop, bundle: DataBundle, folder: RunFolder, result: RunResult, outputs: Outputs) -> None:
+def _report(
+    loop: Loop,
+    bundle: DataBundle,
+    folder: RunFolder,
+    result: RunResult,
+    outputs: Outputs,
+    health: ModelHealth | None,
+) -> None:
     numbers = {f"test {name}": f"{value:.4f}" for name, value in result.test.items()}
     numbers |= {f"validation {bundle.metric}": f"{result.val[bundle.metric]:.4f}"}
     numbers |= {"best epoch": f"{result.best_epoch} of {result.epochs}", "parameters": f"{result.parameters:,}"}
@@ -103,5 +125,6 @@ def _report(loop: Loop, bundle: DataBundle, folder: RunFolder, result: RunResult
         target=target,
         classes=bundle.classes,
         config=loop.toml,
+        health=() if health is None else health.to_dict()["heads"],
     )
     write_report(folder, given)

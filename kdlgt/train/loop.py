@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 import torch
@@ -106,12 +106,12 @@ class Loop:
         stop: StopRequest | None = None,
     ) -> None:
         self.config, self.toml, self.folder, self.fabric = config, toml, folder, fabric
-        self.batches, self.objective, self.monitor = batches.on_device(self._on_device), objective, monitor
+        self.batches, self.objective, self.monitor = batches.on_device(self.on_device), objective, monitor
         self.stop = stop or StopRequest()
         self.listeners: list[Listener] = []
         self.model = model.double() if config.train.precision == "64" else model
         self.progress = Progress()
-        compiled = torch.compile(self.model, dynamic=True) if config.train.compile else self.model
+        compiled = cast("nn.Module", torch.compile(self.model, dynamic=True)) if config.train.compile else self.model
         self.optimizer = build_optimizer(config.train, self.model.parameters())
         self.forward, self.stepper = fabric.setup(compiled, self.optimizer)
         self.after_step = [hook for hook in map(_after_step_hook, self.model.modules()) if hook is not None]
@@ -187,7 +187,7 @@ class Loop:
             self.model.redraw(derive_seed(self.config.train.seed, Stream.REDRAW, taken))
 
     def _backward(self, batch: Data, group_size: int) -> None:
-        batch = self._on_device(batch)
+        batch = self.on_device(batch)
         loss = self.objective.loss(*self.batches.labelled(self.forward(batch), batch, "train"))
         value = float(loss.detach())
         if not torch.isfinite(loss.detach()):
@@ -205,7 +205,8 @@ class Loop:
             "features"
         )
 
-    def _on_device(self, batch: Data) -> Data:
+    def on_device(self, batch: Data) -> Data:
+        """The batch on the run's device, in its dtype."""
         moved = batch.to(self.fabric.device)
         if self.config.train.precision != "64":
             return moved
@@ -223,7 +224,7 @@ class Loop:
         parts = []
         with torch.no_grad():
             for batch in self.batches.evaluation(part):
-                batch = self._on_device(batch)
+                batch = self.on_device(batch)
                 parts.append(self.batches.labelled(self._evaluate(batch), batch, part))
         outputs, targets = zip(*parts, strict=True)
         return torch.cat(outputs).float().cpu(), torch.cat(targets).cpu()

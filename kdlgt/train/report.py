@@ -6,7 +6,7 @@ import html
 import io
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+LABELLED_CLASSES = 20
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1c2330; }
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin-top: 2rem; }
@@ -44,6 +45,7 @@ class ReportInput:
         target: test targets.
         classes: names of the classes, where they are known.
         config: the resolved config as TOML.
+        health: one entry per layer and head of :meth:`kdlgt.model.ModelHealth.to_dict`; empty without linear attention.
     """
 
     title: str
@@ -53,6 +55,7 @@ class ReportInput:
     target: Tensor
     classes: tuple[str, ...]
     config: str
+    health: Sequence[Mapping[str, Any]] = ()
 
 
 def write_report(folder: RunFolder, given: ReportInput) -> None:
@@ -60,9 +63,10 @@ def write_report(folder: RunFolder, given: ReportInput) -> None:
     _, rows = folder.read_metrics()
     sections = [_numbers(given.numbers), "<h2>Training</h2>", _curves(rows), "<h2>Test set</h2>"]
     sections += _test_sections(given)
+    sections += _health_sections(given.health)
     sections += [
         "<h2>Config</h2>",
-        f"<details open><summary>config.toml</summary><pre>{html.escape(given.config)}</pre></details>",
+        f"<details><summary>config.toml</summary><pre>{html.escape(given.config)}</pre></details>",
     ]
     title = html.escape(given.title)
     head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
@@ -123,7 +127,7 @@ def _classification_sections(given: ReportInput) -> list[str]:
         hits, said, true = matrix[label, label], matrix[:, label].sum(), matrix[label].sum()
         shares = _ratio(hits, said), _ratio(hits, true), _ratio(2 * hits, said + true)
         rows.append([names[label], *(f"{share:.3f}" for share in shares), str(true)])
-    return [_heat_map(matrix), _table(["class", "precision", "recall", "F1", "test labels"], rows)]
+    return [_heat_map(matrix, names), _table(["class", "precision", "recall", "F1", "test labels"], rows)]
 
 
 def confusion(predicted: np.ndarray, target: np.ndarray, classes: int) -> np.ndarray:
@@ -135,13 +139,15 @@ def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
 
 
-def _heat_map(matrix: np.ndarray) -> str:
+def _heat_map(matrix: np.ndarray, names: Sequence[str]) -> str:
     side = min(3.0 + 0.28 * len(matrix), 9.0)
     figure = _figure(side, side)
     axes = figure.subplots()
     shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    if len(matrix) <= 20:
+    if len(matrix) <= LABELLED_CLASSES:
+        axes.set_xticks(range(len(names)), names)
+        axes.set_yticks(range(len(names)), names)
         for (row, column), count in np.ndenumerate(matrix):
             colour = "white" if shares[row, column] > 0.5 else "black"
             axes.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=8)
@@ -172,6 +178,27 @@ def _scatter(output: Tensor, target: Tensor) -> str:
         axes.plot(ends, ends, color="grey", linewidth=1)
     _finish(axes, "target", "prediction")
     return _svg(figure)
+
+
+def _health_sections(heads: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not heads:
+        return []
+    rows = [
+        [
+            f"layer {head['layer']}, head {head['head']}",
+            f"{head['effective_size']:.1f} of {head['num_features']}",
+            f"{head['total_variation']:.3f}",
+            "" if head["log_c_max"] is None else f"{head['log_c_max']:.2f}",
+            "collapsed" if head["collapsed"] else "ok",
+        ]
+        for head in heads
+    ]
+    note = (
+        '<p class="note">How far linear attention is from the softmax, on sampled nodes: effective features per row, '
+        "total variation to the exact row, and the largest log relative error of one entry.</p>"
+    )
+    header = ["linear attention", "effective features", "total variation", "log c max", "state"]
+    return ["<h2>Health</h2>", note, _table(header, rows)]
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

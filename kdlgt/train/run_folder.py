@@ -106,6 +106,11 @@ class RunFolder:
         return self.path / "result.json"
 
     @property
+    def health(self) -> pathlib.Path:
+        """How far linear attention is from the softmax, for each layer and head; not for models in exact mode."""
+        return self.path / "health.json"
+
+    @property
     def report(self) -> pathlib.Path:
         """The page to look at first."""
         return self.path / "report.html"

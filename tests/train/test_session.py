@@ -17,8 +17,8 @@ from kdlgt.train.compare import compare_runs
 
 MakeConfig = Callable[..., Config]
 FILES = {
-    "best.ckpt", "config.toml", "environment.json", "last.ckpt", "metrics.csv", "predictions.csv", "report.html",
-    "result.json", "split.json", "tensorboard",
+    "best.ckpt", "config.toml", "environment.json", "health.json", "last.ckpt", "metrics.csv", "predictions.csv",
+    "report.html", "result.json", "split.json", "tensorboard",
 }  # fmt: skip
 
 
@@ -39,6 +39,20 @@ def test_the_config_of_the_folder_repeats_the_run(run: RunFolder, tmp_path: path
     assert result.test == run.read_result()["test"]
     a, b = (torch.load(path / "last.ckpt", weights_only=True) for path in (run.path, tmp_path / "again"))
     assert all(torch.equal(tensor, b["model"][name]) for name, tensor in a["model"].items())
+
+
+def test_the_health_of_linear_attention_is_in_the_folder(run: RunFolder) -> None:
+    heads = json.loads(run.health.read_text())["heads"]
+    assert [(head["layer"], head["head"]) for head in heads] == [(0, 0), (0, 1)]
+    assert all(0 < head["total_variation"] < 1 for head in heads)
+    page = run.report.read_text()
+    assert "<h2>Health</h2>" in page
+    assert f"{heads[0]['effective_size']:.1f} of {heads[0]['num_features']}" in page
+
+
+def test_exact_attention_has_no_health_report(karate_config: MakeConfig, tmp_path: pathlib.Path) -> None:
+    train_run(karate_config({"attention": "exact"}, epochs=1), tmp_path / "run")
+    assert not (tmp_path / "run" / "health.json").exists()
 
 
 def test_metrics_predictions_and_result_agree(run: RunFolder) -> None:
