@@ -32,6 +32,7 @@ def evaluate(
     from kdlgt.cli.tables import console, print_scores, write_json
     from kdlgt.train import evaluate_run
 
-    scores = evaluate_run(run_dir, overrides=set_, data_root=data_root)
+    found = evaluate_run(run_dir, overrides=set_, data_root=data_root)
+    scores = {str(part): values for part, values in found.items()}
     print_scores(console(), f"{run_dir} {' '.join(set_)}".strip(), scores)
     write_json(json_, scores)

@@ -82,4 +82,7 @@ class Batches:
             return ()
         # A loader without a generator of its own draws from the global one.
         generator = torch.Generator().manual_seed(0)
-        return DataLoader(graphs, batch_size=self.batch_size, num_workers=self.workers, generator=generator)
+        loader: Iterable[Data] = DataLoader(
+            graphs, batch_size=self.batch_size, num_workers=self.workers, generator=generator
+        )
+        return loader

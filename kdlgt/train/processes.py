@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,9 @@ def train_in_processes(
         raise ConfigError(
             f"train.devices = {config.train.devices}, but {name} is one graph and one batch; set train.devices = 1"
         )
+    work = functools.partial(_worker, config=config, folder=folder, data_root=data_root)
     try:
-        result: RunResult = make_fabric(config.train).launch(_worker, config, folder, data_root)
+        result: RunResult = make_fabric(config.train).launch(work)
     except ProcessException as error:
         raise TrainingError(f"a training process failed: {str(error).strip().splitlines()[-1]}") from error
     return result

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pathlib
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from kdlgt.build import build_model, prepare
 from kdlgt.config import config_to_toml
-from kdlgt.config.schema import Config, TrainConfig
+from kdlgt.config.schema import Config, Precision, TrainConfig
 from kdlgt.data.bundle import DataBundle
 from kdlgt.data.load import load_data
 from kdlgt.errors import ConfigError, require_at_least
@@ -32,7 +32,13 @@ from kdlgt.train.threads import cpu_threads
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+FabricPrecision = Literal["32-true", "64-true", "bf16-mixed", "16-mixed"]
+PRECISION: dict[Precision, FabricPrecision] = {
+    "32": "32-true",
+    "64": "64-true",
+    "bf16": "bf16-mixed",
+    "16": "16-mixed",
+}
 
 
 @attrs.frozen(eq=False, kw_only=True)
