@@ -5,22 +5,11 @@ permute; :func:`lower` brings any sum to the one form that attention sees.
 """
 
 from kdlgt.algebra.classify import Classification, decompose
-from kdlgt.algebra.decomposition import (
-    Additive,
-    Decomposition,
-    Kernel,
-    Mixture,
-    Multiplicative,
-    Partition,
-    Sparse,
-    Sum,
-    Zero,
-    permute,
-    scale,
-    to_dense,
-    transpose,
-)
+from kdlgt.algebra.decomposition import Decomposition, Sum, permute, scale, to_dense, transpose
+from kdlgt.algebra.kinds import Additive, Kernel, Mixture, Multiplicative, Partition, Sparse, Zero
 from kdlgt.algebra.lowering import Lowered, lower, merge
+from kdlgt.algebra.operations import log_inner
+from kdlgt.algebra.traceable import traceable
 
 __all__ = [
     "Additive",
@@ -35,10 +24,13 @@ __all__ = [
     "Sum",
     "Zero",
     "decompose",
+    "log_inner",
     "lower",
     "merge",
     "permute",
     "scale",
+    "split_coefficient",
     "to_dense",
+    "traceable",
     "transpose",
 ]

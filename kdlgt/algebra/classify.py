@@ -8,7 +8,9 @@ import attrs
 import torch
 from torch import Tensor
 
-from kdlgt.algebra.decomposition import Additive, Decomposition, Multiplicative
+from kdlgt.algebra.decomposition import Decomposition
+from kdlgt.algebra.kinds import Additive, Multiplicative
+from kdlgt.algebra.operations import to_dense
 from kdlgt.errors import ArgumentError
 
 
@@ -69,4 +71,4 @@ def _additive(matrix: Tensor) -> Additive:
 
 
 def _deviation(value: Decomposition, matrix: Tensor) -> float:
-    return float((value.to_dense() - matrix).abs().amax()) if matrix.numel() else 0.0
+    return float((to_dense(value) - matrix).abs().amax()) if matrix.numel() else 0.0

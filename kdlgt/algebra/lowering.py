@@ -11,24 +11,16 @@ import attrs
 import torch
 from torch import Tensor
 
-from kdlgt.algebra.decomposition import (
-    Additive,
-    Decomposition,
-    Kernel,
-    Mixture,
-    Multiplicative,
-    Partition,
-    Sparse,
-    Sum,
-    Zero,
-    to_dense,
-)
+from kdlgt.algebra.decomposition import Decomposition, Sum, to_dense
+from kdlgt.algebra.kinds import Additive, Kernel, Mixture, Multiplicative, Partition, Sparse, Zero
+from kdlgt.algebra.traceable import traceable
 from kdlgt.errors import AlgebraError
 
 KERNEL_WIDTH_WARNING = 1024
 """A product of kernels wider than this warns: attention costs O(N width r d)."""
 
 
+@traceable
 @attrs.frozen(eq=False, kw_only=True)
 class Lowered:
     """The canonical form of a sum: at most one value of each kind; ``None`` stands for a zero bias.

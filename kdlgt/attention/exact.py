@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from kdlgt.algebra import Decomposition
-from kdlgt.algebra.decomposition import log_inner
+from kdlgt.algebra import Decomposition, log_inner
 from kdlgt.attention.inputs import AttentionInputs, gather_inputs
 from kdlgt.errors import ArgumentError
 

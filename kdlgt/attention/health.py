@@ -12,8 +12,7 @@ import attrs
 import torch
 from torch import Tensor
 
-from kdlgt.algebra import Decomposition
-from kdlgt.algebra.decomposition import log_inner
+from kdlgt.algebra import Decomposition, log_inner
 from kdlgt.attention.inputs import AttentionInputs, gather_inputs
 from kdlgt.errors import AlgebraError, ApproximationWarning, ArgumentError, require_at_least
 from kdlgt.features import FavorPlus, FeatureMap, LogFeatures

@@ -8,9 +8,11 @@ from torch import Tensor
 
 from kdlgt.algebra import Decomposition, Lowered, lower
 from kdlgt.algebra.lowering import concatenate_heads
+from kdlgt.algebra.traceable import traceable
 from kdlgt.errors import ArgumentError, DtypeError
 
 
+@traceable
 @attrs.frozen(eq=False)
 class AttentionInputs:
     """What both attentions work on, heads first.
@@ -94,11 +96,19 @@ def _accumulation_dtype(q: Tensor, k: Tensor, v: Tensor, lowered: Lowered) -> to
 def _checked_ptr(ptr: Tensor | None, q: Tensor) -> Tensor | None:
     if ptr is None:
         return None
-    covers = ptr.dim() == 1 and ptr.numel() >= 2 and not ptr.is_floating_point()
-    if not covers or int(ptr[0]) != 0 or int(ptr[-1]) != q.size(0) or bool((ptr[1:] < ptr[:-1]).any()):
+    if not _covers(ptr, q.size(0)):
         shown = ptr.tolist() if ptr.numel() < 10 else f"a tensor of shape {tuple(ptr.shape)}"
         raise ArgumentError(f"ptr = {shown}; expected increasing integers from 0 to the number of nodes {q.size(0)}")
     return ptr.to(q.device) if ptr.numel() > 2 else None
+
+
+def _covers(ptr: Tensor, nodes: int) -> bool:
+    """Whether the ptr is one over the nodes; a compiler would break its graph at the values, so it checks the form."""
+    if ptr.dim() != 1 or ptr.numel() < 2 or ptr.is_floating_point():
+        return False
+    if torch.compiler.is_compiling():
+        return True
+    return int(ptr[0]) == 0 and int(ptr[-1]) == nodes and not bool((ptr[1:] < ptr[:-1]).any())
 
 
 def _segments(nodes: int, ptr: Tensor | None, part: Tensor | None) -> Tensor | None:

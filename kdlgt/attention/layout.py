@@ -7,9 +7,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from kdlgt.algebra.traceable import traceable
+
 _SMALLEST_BLOCK, _LARGEST_BLOCK, _SINGLE_BLOCK = 8, 512, 1024
+_TRACED_BLOCK = 16
 
 
+@traceable
 @attrs.frozen(eq=False)
 class Layout:
     """Where each node lies when every segment is cut into blocks of ``block`` rows.
@@ -42,7 +46,7 @@ class Layout:
     @property
     def has_empty_rows(self) -> bool:
         """Whether some rows of the blocks hold no node."""
-        return self.num_blocks * self.block > self.num_nodes
+        return self.slot is not None or self.num_blocks * self.block > self.num_nodes
 
     @classmethod
     def of(cls, segment: Tensor | None, nodes: int) -> Layout:
@@ -50,9 +54,13 @@ class Layout:
         if segment is None:
             return cls.single(nodes)
         counts = torch.bincount(segment)
-        if counts.numel() == 1:
+        if torch.compiler.is_compiling():
+            # The number of segments is no number yet, and must not decide anything.
+            block = _TRACED_BLOCK
+        elif counts.numel() == 1:
             return cls.single(nodes)
-        block = _block_size(nodes, counts.numel())
+        else:
+            block = _block_size(nodes, counts.numel())
         blocks = (counts + block - 1) // block
         first_block = blocks.cumsum(0) - blocks
         order = torch.argsort(segment, stable=True)

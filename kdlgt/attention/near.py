@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from kdlgt.algebra.decomposition import log_inner
+from kdlgt.algebra import log_inner
 from kdlgt.attention.inputs import AttentionInputs
 from kdlgt.features import FeatureMap, LogFeatures
 

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from kdlgt.algebra.traceable import traceable
 from kdlgt.attention.layout import Layout
 from kdlgt.features import FeatureMap, LogFeatures, Side
 
@@ -31,6 +32,7 @@ _DEFAULT_TILE_ELEMENTS = 1 << 26
 """Elements of the widest intermediate of a tile: what stays in a CPU's cache, or fills a GPU."""
 
 
+@traceable
 @attrs.frozen(eq=False)
 class Blocks:
     """The operands in block layout [H, B, C, ...]; empty rows carry a key log-weight of -inf.
@@ -88,7 +90,12 @@ def _blocks_per_tile(query: Tensor, width: int) -> int:
 
 
 def _tiles(step: int, *tensors: Tensor | None) -> list[tuple[Any, ...]]:
-    """Split all tensors along the blocks at once: the backward of a split is one concatenation."""
+    """Split all tensors along the blocks at once: the backward of a split is one concatenation.
+
+    Compilers get one tile: they fuse, and would unroll the loop.
+    """
+    if torch.compiler.is_compiling():
+        return [tensors]
     count = next(tensor.size(1) for tensor in tensors if tensor is not None)
     if step >= count:
         return [tensors]
@@ -212,6 +219,8 @@ def segment_sums(blocks: Blocks, features: FeatureMap, layout: Layout, limit: fl
     if blocks.kernel is None:
         return shifted_sums(blocks, features, layout)
     apart = separable(blocks, features, layout, limit)
+    if torch.compiler.is_compiling():
+        return _traced_sums(blocks, features, layout, apart)
     if bool(apart.all()):
         return shifted_sums(blocks, features, layout)
     if not bool(apart.any()):
@@ -223,3 +232,19 @@ def segment_sums(blocks: Blocks, features: FeatureMap, layout: Layout, limit: fl
         part, part_row = way(blocks.select(chosen), features, layout.select(chosen))
         total, row = total.index_copy(1, index, part), row.index_copy(1, index, part_row)
     return total, row
+
+
+def _traced_sums(blocks: Blocks, features: FeatureMap, layout: Layout, apart: Tensor) -> tuple[Tensor, Tensor]:
+    """The same choice inside a compiled graph: both ways where any segment needs the joint one."""
+
+    def separately() -> tuple[Tensor, Tensor]:
+        return shifted_sums(blocks, features, layout)
+
+    def both() -> tuple[Tensor, Tensor]:
+        chosen = apart[None, :, None, None]
+        pairs = zip(shifted_sums(blocks, features, layout), joint_sums(blocks, features, layout), strict=True)
+        total, row = (torch.where(chosen, one, other) for one, other in pairs)
+        return total, row
+
+    result: tuple[Tensor, Tensor] = torch.cond(apart.all(), separately, both, ())
+    return result

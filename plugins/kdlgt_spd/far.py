@@ -12,10 +12,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch_geometric.data import Data
 
-from kdlgt.algebra import Additive, Decomposition, Kernel, Multiplicative, Sum
-from kdlgt.algebra.decomposition import log_inner
+from kdlgt.algebra import Additive, Decomposition, Kernel, Multiplicative, Sum, log_inner
 from kdlgt.errors import AlgebraError
-from kdlgt.graph import Structure, graph_ptr, read_structure
+from kdlgt.graph import Structure, graph_ids, graph_ptr, read_structure
 from kdlgt.graph.landmarks import ABSENT, Landmarks
 from kdlgt_spd.distances import DistanceBasis, entries_of
 
@@ -138,7 +137,7 @@ class NystromField(FarField):
         columns = padded[entries_of(read_structure(batch, self.landmarks, "hops"), max_distance)].transpose(1, 2)
         between = padded[entries_of(read_structure(batch, self.landmarks, "between"), max_distance)]
         inverse = _pseudo_inverse(between.permute(0, 3, 1, 2).double(), self.ridge).to(table.dtype)
-        return Multiplicative(_times_core(columns, inverse, graph_ptr(batch)), columns)
+        return _balanced(_times_core(columns, inverse, graph_ptr(batch)), columns, batch)
 
 
 def _pseudo_inverse(matrix: Tensor, ridge: float) -> Tensor:
@@ -154,6 +153,17 @@ def _times_core(rows: Tensor, cores: Tensor, ptr: Tensor) -> Tensor:
     """Multiply the rows [N, H, K] of each graph by its own matrix [G, H, K, K]; no core is copied per node."""
     parts = rows.split(ptr.diff().tolist())
     return torch.cat([torch.einsum("nhk,hkl->nhl", part, core) for part, core in zip(parts, cores, strict=True)])
+
+
+def _balanced(query: Tensor, key: Tensor, batch: Data) -> Multiplicative:
+    """The same product with factors of equal size per graph and head: random features vary with ``|q + k|^2``."""
+    graph, sizes = graph_ids(batch), []
+    for side in (query.detach(), key.detach()):
+        square = side.square().sum(-1)
+        total = square.new_zeros(graph_ptr(batch).numel() - 1, square.size(1)).index_add(0, graph, square)
+        sizes.append(total.clamp_min(torch.finfo(total.dtype).tiny))
+    ratio = (sizes[1] / sizes[0]).pow(0.25)[graph][:, :, None]
+    return Multiplicative(query * ratio, key / ratio)
 
 
 @attrs.frozen
@@ -173,7 +183,7 @@ class EigenField(FarField):
         return self.basis.rank
 
     def value(self, batch: Data, table: Tensor, max_distance: int) -> Multiplicative:
-        """The factors [N, H, m] and [N, 1, m]."""
+        """The factors [N, H, m]."""
         basis = read_structure(batch, self.basis, "basis").to(table)[:, None, :]
         cores = torch.einsum("geab,eh->ghab", read_structure(batch, self.basis, "cores").to(table), table)
-        return Multiplicative(_times_core(basis.expand(-1, table.size(1), -1), cores, graph_ptr(batch)), basis)
+        return _balanced(_times_core(basis.expand(-1, table.size(1), -1), cores, graph_ptr(batch)), basis, batch)
