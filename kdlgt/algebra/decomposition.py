@@ -15,6 +15,7 @@ import attrs
 import torch
 from torch import Tensor
 
+from kdlgt.algebra.traceable import traceable
 from kdlgt.errors import AlgebraError, ArgumentError
 
 
