@@ -199,7 +199,7 @@ class TrainConfig:
         patience: stop after so many epochs without a better validation metric; 0 is off.
         precision: ``32``, ``64``, or autocast in ``bf16`` or ``16``.
         accumulate: batches per optimiser step.
-        compile: ``torch.compile`` the model.
+        compile: ``torch.compile`` the feed-forward blocks.
         class_weights: weigh classes by inverse frequency.
         device: where to train; ``auto`` takes a GPU where there is one.
         devices: processes that share each batch of graphs (data parallel), one per GPU or, on a CPU, over gloo.

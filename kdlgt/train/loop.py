@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import torch
@@ -22,6 +22,7 @@ from kdlgt.errors import TrainingError
 from kdlgt.model import GraphTransformer
 from kdlgt.train.batches import Batches, Part
 from kdlgt.train.checkpoint import Checkpoint, load_checkpoint, load_weights, require_same_config, save_checkpoint
+from kdlgt.train.compilation import compile_blocks
 from kdlgt.train.diagnosis import explain_not_finite, explain_out_of_memory
 from kdlgt.train.metrics import Monitor, Scores, scores
 from kdlgt.train.objective import Objective
@@ -111,9 +112,10 @@ class Loop:
         self.listeners: list[Listener] = []
         self.model = model.double() if config.train.precision == "64" else model
         self.progress = Progress()
-        compiled = cast("nn.Module", torch.compile(self.model, dynamic=True)) if config.train.compile else self.model
         self.optimizer = build_optimizer(config.train, self.model.parameters())
-        self.forward, self.stepper = fabric.setup(compiled, self.optimizer)
+        if config.train.compile:
+            compile_blocks(self.model)
+        self.forward, self.stepper = fabric.setup(self.model, self.optimizer)
         self.after_step = [hook for hook in map(_after_step_hook, self.model.modules()) if hook is not None]
 
     def resume(self) -> None:

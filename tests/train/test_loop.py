@@ -235,6 +235,20 @@ def test_resuming_a_finished_run_changes_no_number(
     assert attrs.evolve(again, seconds=0.0) == attrs.evolve(first, seconds=0.0)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_compiled_blocks_train_like_plain_ones(
+    tmp_path: pathlib.Path, karate_config: MakeConfig, registry: Registry
+) -> None:
+    ends = []
+    for compiled in (False, True):
+        config = karate_config({"dropout": 0.0}, compile=compiled, eps=1e-3)
+        train_run(config, tmp_path / str(compiled), registry=registry)
+        ends.append(load_checkpoint(tmp_path / str(compiled) / "last.ckpt").model)
+    assert ends[0].keys() == ends[1].keys()
+    assert all(torch.allclose(tensor, ends[1][name], atol=1e-4) for name, tensor in ends[0].items())
+
+
 @pytest.mark.parametrize("precision", ["bf16", "64"])
 def test_precisions(tmp_path: pathlib.Path, graphs_config: MakeConfig, registry: Registry, precision: str) -> None:
     config = graphs_config(precision=precision, epochs=2)
