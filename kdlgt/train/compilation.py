@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdlgt.model import GraphTransformer
+from kdlgt.model import GraphTransformer, TransformerLayer
 
 
 def compile_blocks(model: GraphTransformer) -> None:
@@ -12,5 +12,5 @@ def compile_blocks(model: GraphTransformer) -> None:
     fails on the constructors that attrs writes for them.
     """
     for layer in model.layers:
-        if layer.feed_forward is not None:
+        if isinstance(layer, TransformerLayer) and layer.feed_forward is not None:
             layer.feed_forward.compile(dynamic=True)
