@@ -1,0 +1,52 @@
+"""From a system and a data set to the config of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kdlgt.config import Config, config_from_dict
+from kdlgt.config.overrides import set_value
+from kdlgt.experiments.reproduce.datasets import DataSet
+from kdlgt.experiments.reproduce.outcome import Budget
+from kdlgt.experiments.reproduce.sample import SUFFIX, with_sample
+from kdlgt.registry import Registry
+from kdlgt.systems import read_system
+
+SMALL: Mapping[str, Any] = {"train.lr": 3e-3, "data.batch_size": 32, "model.hidden": 32, "model.heads": 2}
+"""The small budget trains small models for a few epochs, with larger and more steps than the paper's."""
+
+SMALL_FEATURES = 32
+"""Random features at the small budget."""
+
+GRAPHORMER = "graphormer"
+
+
+def run_tree(system: str, entry: DataSet, budget: Budget, seed: int) -> dict[str, Any]:
+    """The tree of a run's config: the system's file, the data set's settings, the budget's.
+
+    Raises:
+        UnknownNameError: no such system.
+    """
+    small = budget == "small"
+    name = f"{entry.name}{SUFFIX}" if small else entry.name
+    tree = read_system(system) | {"data": {"dataset": {"name": name}}}
+    settings: dict[str, Any] = {**entry.settings, **entry.system_settings.get(system, {})}
+    settings |= {"train.seed": seed, "train.epochs": entry.epochs if small else entry.full_epochs}
+    if small:
+        settings |= {
+            **SMALL,
+            **({"model.features.num_features": SMALL_FEATURES} if "features" in tree["model"] else {}),
+        }
+    for path, value in settings.items():
+        tree = set_value(tree, path, value)
+    if system == GRAPHORMER and entry.edge_types:
+        tree["model"]["rpe"].append({"name": "path_edge", "categories": entry.edge_types})
+    return tree
+
+
+def run_config(tree: Mapping[str, Any], entry: DataSet, registry: Registry) -> tuple[Config, Registry]:
+    """The config, and the registry that knows its data set: samples are drawn with seed 0, whatever the run's seed."""
+    if tree["data"]["dataset"]["name"] != entry.name:
+        registry = with_sample(registry, entry.name, entry.limit, seed=0)
+    return config_from_dict(tree, registry), registry
