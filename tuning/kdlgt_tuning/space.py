@@ -13,6 +13,7 @@ from kdlgt.config import Config, config_from_dict, config_to_dict, read_tree
 from kdlgt.config.overrides import set_value
 from kdlgt.errors import ConfigError, suggestion
 from kdlgt.registry import Registry
+from kdlgt.registry.faults import shown
 from kdlgt_tuning.domains import KINDS, Domain, DomainError, parse_domain
 
 EVERY = "*"
@@ -174,7 +175,9 @@ def _faults(parameter: Parameter, tree: Mapping[str, Any], registry: Registry) -
         try:
             config_from_dict(set_value(tree, parameter.path, value), registry)
         except ConfigError as error:
-            messages.append(" ".join(str(error).removeprefix("config: ").split()))
+            text = " ".join(str(error).removeprefix("config: ").split())
+            own = text.startswith(parameter.path)
+            messages.append(text if own else f"{parameter.path} = {shown(value)}: {text}")
     return list(dict.fromkeys(messages))
 
 

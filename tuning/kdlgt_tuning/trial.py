@@ -24,6 +24,8 @@ Status = Literal["running", "finished", "stopped", "failed", "out of memory", "l
 Metrics = dict[str, Any]
 Report = Callable[[Metrics], None]
 LONGEST_ERROR = 500
+#: What the allocators of torch say, on GPUs and on a CPU.
+OUT_OF_MEMORY = ("out of memory", "allocate memory")
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -100,7 +102,7 @@ def attempt_trial(job: Job, sample: Mapping[str, Any], folder: pathlib.Path, rep
 
 def _failure(error: Exception) -> Metrics:
     text = str(error) if isinstance(error, KdlgtError) else f"{type(error).__name__}: {error} ({_place(error)})"
-    memory = isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "out of memory" in text.lower()
+    memory = isinstance(error, MemoryError) or any(words in text for words in OUT_OF_MEMORY)
     return {"status": "out of memory" if memory else "failed", "error": " ".join(text.split())[:LONGEST_ERROR]}
 
 
