@@ -6,18 +6,17 @@ import hashlib
 import json
 import pathlib
 import time
-import warnings
 from typing import Any, Literal
 
 import attrs
 
-from kdlgt.errors import ApproximationWarning, KdlgtError
+from kdlgt.errors import KdlgtError
 from kdlgt.experiments.reproduce.datasets import data_set
 from kdlgt.experiments.reproduce.memory import MemoryNeed, asked_bytes, peak_bytes, start_peak
 from kdlgt.experiments.reproduce.outcome import Budget
-from kdlgt.experiments.reproduce.training import run_config, run_tree
+from kdlgt.experiments.reproduce.training import run_tree, train_tree
 from kdlgt.registry import load_plugins
-from kdlgt.train import RunFolder, RunResult, train_run
+from kdlgt.train import RunFolder, RunResult
 
 STOPPED = "stopped by"
 """How training's error begins after a signal."""
@@ -143,11 +142,7 @@ def train_cell(cell: Cell) -> CellResult:
 
 
 def _train(cell: Cell) -> RunResult:
-    config, registry = run_config(cell.tree(), data_set(cell.data), load_plugins())
-    with warnings.catch_warnings():
-        # The table has a column for it.
-        warnings.simplefilter("ignore", ApproximationWarning)
-        return train_run(config, cell.run_dir, data_root=cell.data_root, resume=True, registry=registry)
+    return train_tree(cell.tree(), data_set(cell.data), cell.run_dir, cell.data_root, load_plugins())
 
 
 def _collapsed(cell: Cell) -> bool:

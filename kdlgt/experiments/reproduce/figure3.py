@@ -14,10 +14,10 @@ from kdlgt.experiments.reproduce.charts import finish, panels
 from kdlgt.experiments.reproduce.claims import Claim, judge, lemma_factor
 from kdlgt.experiments.reproduce.datasets import DataSet, data_set
 from kdlgt.experiments.reproduce.outcome import Entry, Outcome, Picture, Request, Table
-from kdlgt.experiments.reproduce.training import run_config, run_tree
+from kdlgt.experiments.reproduce.training import run_config, run_tree, train_tree
 from kdlgt.model import GraphTransformer, model_health
 from kdlgt.registry import Registry, load_plugins
-from kdlgt.train import RunFolder, Session, train_run
+from kdlgt.train import RunFolder, Session
 from kdlgt.train.checkpoint import load_checkpoint, load_weights
 
 LAYERS = 3
@@ -109,7 +109,7 @@ def _measure(name: str, normalise: bool, request: Request, settings: Settings, r
     tree["model"] |= {"layers": LAYERS, "attention": {"mode": "linear", "normalise": normalise}}
     config, plugins = run_config(tree, settings.data, registry)
     folder = RunFolder(request.folder / "runs" / ("normalised" if normalise else "plain"))
-    train_run(config, folder.path, data_root=request.data_root, resume=True, registry=plugins)
+    train_tree(tree, settings.data, folder.path, request.data_root, registry)
     request.say(f"figure3: {name} trained")
     session = Session.open(config, request.data_root, plugins)
     load_weights(folder.best, load_checkpoint(folder.best), session.model)

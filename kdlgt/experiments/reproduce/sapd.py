@@ -18,7 +18,7 @@ from kdlgt.experiments.reproduce.charts import finish, panels
 from kdlgt.experiments.reproduce.claims import Claim, judge
 from kdlgt.experiments.reproduce.outcome import Entry, Outcome, Picture, Request, Table
 from kdlgt.graph import Graph, Prepare, generate
-from kdlgt.graph.anchors import AnchorDistances, anchor_distances
+from kdlgt.graph.anchors import AnchorDistances, anchor_distances, choose_anchors
 from kdlgt.graph.search import breadth_first_distances
 from kdlgt.registry import Registry, load_plugins
 
@@ -145,7 +145,7 @@ def count_records(families: dict[str, Callable[[int], Data]], settings: Settings
         for size in settings.sizes:
             graph = Graph.from_data(make(size))
             for k in settings.hops:
-                anchors = anchor_distances(graph, k).report.anchors
+                anchors = choose_anchors(graph, k).nodes.size
                 share = round(anchors / graph.num_nodes, 4)
                 records.append({"graph": name, "N": graph.num_nodes, "k": k, "anchors": anchors, "share of N": share})
     return records

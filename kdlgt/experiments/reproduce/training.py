@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import pathlib
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from kdlgt.config import Config, config_from_dict
 from kdlgt.config.overrides import set_value
+from kdlgt.errors import ApproximationWarning
 from kdlgt.experiments.reproduce.datasets import DataSet
 from kdlgt.experiments.reproduce.outcome import Budget
 from kdlgt.experiments.reproduce.sample import SUFFIX, with_sample
+from kdlgt.graph.anchors import AnchorWarning
 from kdlgt.registry import Registry
 from kdlgt.systems import read_system
+from kdlgt.train import RunResult, train_run
 
 SMALL: Mapping[str, Any] = {"train.lr": 3e-3, "data.batch_size": 32, "model.hidden": 32, "model.heads": 2}
 """The small budget trains small models for a few epochs, with larger and more steps than the paper's."""
@@ -50,3 +55,19 @@ def run_config(tree: Mapping[str, Any], entry: DataSet, registry: Registry) -> t
     if tree["data"]["dataset"]["name"] != entry.name:
         registry = with_sample(registry, entry.name, entry.limit, seed=0)
     return config_from_dict(tree, registry), registry
+
+
+def train_tree(
+    tree: Mapping[str, Any], entry: DataSet, run_dir: pathlib.Path, data_root: pathlib.Path | None, registry: Registry
+) -> RunResult:
+    """Train into a run folder, going on where one is; what the outcome reports anyway is not warned of.
+
+    Raises:
+        KdlgtError: as :func:`kdlgt.train.train_run`.
+    """
+    config, registry = run_config(tree, entry, registry)
+    with warnings.catch_warnings():
+        # Collapsed features are a column of the table, and a cap above the size of a molecule is no fault.
+        warnings.simplefilter("ignore", ApproximationWarning)
+        warnings.simplefilter("ignore", AnchorWarning)
+        return train_run(config, run_dir, data_root=data_root, resume=True, registry=registry)
