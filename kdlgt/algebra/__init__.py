@@ -5,7 +5,7 @@ permute; :func:`lower` brings any sum to the one form that attention sees.
 """
 
 from kdlgt.algebra.classify import Classification, decompose
-from kdlgt.algebra.decomposition import Decomposition, Sum, permute, scale, to_dense, transpose
+from kdlgt.algebra.decomposition import Decomposition, Sum, permute, scale, split_coefficient, to_dense, transpose
 from kdlgt.algebra.kinds import Additive, Kernel, Mixture, Multiplicative, Partition, Sparse, Zero
 from kdlgt.algebra.lowering import Lowered, lower, merge
 from kdlgt.algebra.operations import log_inner

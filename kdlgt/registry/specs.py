@@ -55,7 +55,7 @@ class RPESpec(Spec):
         symmetric: whether B is symmetric.
         equivariance: whether preparation commutes with node relabelling exactly, or in law where ties need a choice.
         complexity: time and memory in the usual symbols, e.g. ``O(N K r d)``.
-        reference: ``reference(rpe, data) -> B`` [H, N, N] float64 by the slow, obvious O(N^2) way on one prepared graph.
+        reference: ``reference(rpe, data) -> B`` [H, N, N] float64 the slow, obvious O(N^2) way, on one prepared graph.
         refinements: for a biased encoding, series of options from coarse to fine; the error falls along each.
     """
 

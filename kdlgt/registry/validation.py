@@ -97,9 +97,11 @@ def _instance_faults(spec: Spec) -> Iterator[str]:
     """Options that a spec carries must be values of its own option class."""
     refinements: object = getattr(spec, "refinements", ())
     series = [("variants", spec.variants)]
-    series += [("refinements", each) for each in refinements] if isinstance(refinements, tuple) else [
-        ("refinements", refinements)
-    ]
+    series += (
+        [("refinements", each) for each in refinements]
+        if isinstance(refinements, tuple)
+        else [("refinements", refinements)]
+    )
     for name, values in series:
         good = isinstance(values, tuple) and all(isinstance(value, spec.options) for value in values)
         if not good:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +16,7 @@ from kdlgt.registry import EXTENSIONS, AbsoluteSpec
 from kdlgt.registry.validation import spec_faults
 from kdlgt.testing.check import Check, CheckResult, run_checks
 from kdlgt.testing.graphs import degenerate_graphs, ordinary_graphs
-from kdlgt.testing.purity import same_fields, untouched_random_state
+from kdlgt.testing.purity import pickled, same_fields, untouched_random_state
 from kdlgt.testing.round_trip import check_round_trip
 from kdlgt.testing.sweep import label, options_of
 
@@ -35,6 +34,12 @@ class AbsoluteCase:
         """The structure that it computes."""
         return self.spec.factory(self.options)
 
+    def width(self) -> int:
+        """The width that the structure declares."""
+        width: object = getattr(self.structure(), "width", None)
+        assert isinstance(width, int), "the structure has no attribute `width`, the number of columns of `encoding`"
+        return width
+
     def graphs(self) -> dict[str, Data]:
         """Ordinary and degenerate graphs."""
         return ordinary_graphs(1) | degenerate_graphs(1)
@@ -49,10 +54,10 @@ def works(case: AbsoluteCase) -> None:
     """The spec is valid, and the structure computes ``encoding`` [N, width] on every graph."""
     faults = spec_faults(case.spec, EXTENSIONS["absolute"])
     assert not faults, "; ".join(faults)
-    structure: Any = case.structure()
+    structure: object = case.structure()
     assert isinstance(structure, Structure), f"the factory returned a {type(structure).__name__}; expected a Structure"
     for name, graph in case.graphs().items():
-        shape, expected = tuple(case.encoding(graph).shape), (graph.num_nodes, structure.width)
+        shape, expected = tuple(case.encoding(graph).shape), (graph.num_nodes, case.width())
         assert shape == expected, f"{name}: the encoding has shape {shape}; expected [N, width] = {expected}"
 
 
@@ -95,7 +100,7 @@ def inputs(case: AbsoluteCase) -> None:
 def saving(case: AbsoluteCase) -> None:
     """The structure pickles, for loader workers, and keeps its name on the graph."""
     structure = case.structure()
-    assert pickle.loads(pickle.dumps(structure)).key == structure.key, "the pickled structure has another key"
+    assert pickled(structure).key == structure.key, "the pickled structure has another key"
 
 
 def config(case: AbsoluteCase) -> None:

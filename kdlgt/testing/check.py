@@ -8,6 +8,7 @@ import traceback
 import unittest
 import warnings
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any, Literal
 
 import attrs
@@ -15,7 +16,7 @@ import attrs
 Status = Literal["passed", "failed", "skipped"]
 
 
-class SkipCheck(unittest.SkipTest):  # noqa: N818 - it is no error; pytest knows its base as a skip
+class SkipCheck(unittest.SkipTest):
     """Raised by a check that does not apply; the message is the reason."""
 
 
@@ -42,7 +43,7 @@ class CheckResult:
         return attrs.asdict(self)
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
 class Check:
     """A named call that raises when the component is wrong, and :class:`SkipCheck` when it does not apply.
 
@@ -60,15 +61,16 @@ class Check:
 
     def __call__(self) -> None:
         for needed in self.needs:
-            if needed.outcome()[0] == "failed":
+            if needed.outcome[0] == "failed":
                 raise SkipCheck(f"needs the check {needed.name!r}, which fails")
         with warnings.catch_warnings():
             # Test graphs are tiny: warnings that options exceed a graph are expected.
             warnings.simplefilter("ignore")
             self.function()
 
+    @cached_property
     def outcome(self) -> tuple[Status, str]:
-        """Status and reason; whatever a component raises is a failure."""
+        """Status and reason, found once; whatever a component raises is a failure."""
         try:
             self()
         except unittest.SkipTest as skip:
@@ -82,7 +84,7 @@ class Check:
     def result(self) -> CheckResult:
         """Run the check and time it."""
         start = time.perf_counter()
-        status, reason = self.outcome()
+        status, reason = self.outcome
         seconds = time.perf_counter() - start
         return CheckResult(check=self.name, options=self.options, status=status, reason=reason, seconds=seconds)
 

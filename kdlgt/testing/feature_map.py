@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +18,7 @@ from kdlgt.registry.validation import spec_faults
 from kdlgt.testing.check import Check, CheckResult, SkipCheck, run_checks
 from kdlgt.testing.compare import assert_same
 from kdlgt.testing.guard import NoSquare
-from kdlgt.testing.purity import untouched_random_state
+from kdlgt.testing.purity import pickled, untouched_random_state
 from kdlgt.testing.round_trip import check_round_trip
 from kdlgt.testing.sweep import label, options_of
 
@@ -73,7 +72,7 @@ def tags(case: FeatureMapCase) -> None:
     """``positive`` and ``estimates_softmax`` say the truth, in the spec and on the module."""
     made = case.map()
     agree = made.estimates_softmax == case.spec.estimates_softmax
-    assert agree, f"estimates_softmax is {made.estimates_softmax} on the map and {case.spec.estimates_softmax} on the spec"
+    assert agree, f"estimates_softmax: {made.estimates_softmax} on the map, {case.spec.estimates_softmax} on the spec"
     signs = [made(states(scale), side).sign for scale in SCALES for side in SIDES]
     positive = all(sign is None or bool((sign >= 0).all()) for sign in signs)
     assert positive or not made.positive, "tagged positive, but some features are negative"
@@ -105,8 +104,8 @@ def kernel(case: FeatureMapCase) -> None:
     deviation = (draws.mean(0) - expected).abs()
     off = deviation > DEVIATIONS * standard_error + 1e-9
     assert not bool(off.any()), (
-        f"the mean of phi(x).phi(y) over {DRAWS} draws is off exp(x.y) in {int(off.sum())} of {off.numel()} pairs, by up "
-        f"to {float((deviation / standard_error.clamp_min(1e-30)).amax()):.1f} standard errors"
+        f"the mean of phi(x).phi(y) over {DRAWS} draws is off exp(x.y) in {int(off.sum())} of {off.numel()} pairs, "
+        f"by up to {float((deviation / standard_error.clamp_min(1e-30)).amax()):.1f} standard errors"
     )
 
 
@@ -143,7 +142,7 @@ def memory(case: FeatureMapCase) -> None:
     x = states(nodes=nodes).requires_grad_()
     with NoSquare(nodes):
         for side in SIDES:
-            _values(made(x, side)).sum().backward()  # type: ignore[no-untyped-call]
+            _values(made(x, side)).sum().backward()
 
 
 def gradcheck(case: FeatureMapCase) -> None:
@@ -170,7 +169,7 @@ def saving(case: FeatureMapCase) -> None:
     expected = _values(made(states(), "query"))
     fresh = case.map()
     fresh.load_state_dict(made.state_dict())
-    copies = {"state_dict": fresh, "deepcopy": copy.deepcopy(made), "pickle": pickle.loads(pickle.dumps(made))}
+    copies = {"state_dict": fresh, "deepcopy": copy.deepcopy(made), "pickle": pickled(made)}
     for name, other in copies.items():
         assert_same(_values(other(states(), "query")), expected, f"after {name}")
 

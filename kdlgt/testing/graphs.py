@@ -70,7 +70,7 @@ def relabelled(data: Data, order: Tensor) -> Data:
     result = data.clone()
     tensors = {key: value for key, value in data.to_dict().items() if isinstance(value, Tensor)}
     for key, value in tensors.items():
-        if "index" not in key and value.dim() and value.size(0) == nodes:
+        if "index" not in key and not key.startswith("edge") and value.dim() and value.size(0) == nodes:
             result[key] = value[order]
     for key, value in tensors.items():
         if "index" in key:
@@ -82,8 +82,8 @@ def _relabel_index(result: Data, tensors: dict[str, Tensor], key: str, index: Te
     columns = _sorted_columns(index)
     result[key] = index[:, columns]
     for other, value in tensors.items():
-        beside = value.dim() and value.size(0) == index.size(1) != result.num_nodes
-        if "index" not in other and beside and _owner(other) == _owner(key):
+        beside = value.dim() and value.size(0) == index.size(1)
+        if "index" not in other and beside and _owner(other) == _owner(key) and other != "x":
             result[other] = value[columns]
 
 
@@ -95,6 +95,8 @@ def _sorted_columns(index: Tensor) -> Tensor:
 
 
 def _owner(key: str) -> str:
-    """The structure that a field belongs to: ``landmarks_1a2b3c4d_hops`` to ``landmarks_1a2b3c4d``, others to none."""
+    """The structure that a field belongs to: ``landmarks_1a2b3c4d_hops`` to ``landmarks_1a2b3c4d``, ``edge_...`` to
+    ``edge``.
+    """
     parts = key.split("_")
-    return "_".join(parts[:2]) if len(parts) > 2 and len(parts[1]) == 8 else ""
+    return "_".join(parts[:2]) if len(parts) > 2 and len(parts[1]) == 8 else parts[0]

@@ -29,7 +29,7 @@ class NoSquare(TorchDispatchMode):
     """
 
     def __init__(self, nodes: int, *, limit: int | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.limit = nodes * nodes if limit is None else limit
         self.largest = 0
 

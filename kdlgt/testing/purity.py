@@ -6,7 +6,7 @@ import contextlib
 import pickle
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
@@ -16,10 +16,18 @@ from torch_geometric.data import Data
 
 from kdlgt.algebra import Decomposition
 
+T = TypeVar("T")
+
+
+def pickled(value: T) -> T:
+    """The value after a trip through pickle."""
+    copy: T = pickle.loads(pickle.dumps(value))  # noqa: S301 - the bytes were made here
+    return copy
+
 
 def tensors_of(value: Decomposition) -> list[Tensor]:
     """The tensor fields of a decomposition that is no sum."""
-    fields = attrs.fields(type(value))  # type: ignore[misc, arg-type]
+    fields = attrs.fields(type(value))  # type: ignore[arg-type]
     contents = (getattr(value, field.name) for field in fields)
     return [content for content in contents if isinstance(content, Tensor)]
 

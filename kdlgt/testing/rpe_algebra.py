@@ -54,7 +54,7 @@ def sums(case: RPECase) -> None:
     for terms in orders:
         assert_same(dense(_total(terms), HEADS), expected, "the dense sum of foreign terms")
         assert_same(lower(_total(terms)).to_dense(), expected, "the lowered sum with foreign terms")
-    assert_same(dense(SumRPE([rpe, rpe])(*_call(case, rpe)), HEADS), 2 * dense(value, HEADS), "the encoding plus itself")
+    assert_same(dense(SumRPE([rpe, rpe])(*_call(case)), HEADS), 2 * dense(value, HEADS), "the encoding plus itself")
 
 
 def _check_mixture_sums(foreign: list[Decomposition], orders: list[tuple[Decomposition, ...]]) -> None:
@@ -64,7 +64,7 @@ def _check_mixture_sums(foreign: list[Decomposition], orders: list[tuple[Decompo
         assert_same(weights(_total(terms), HEADS), expected, "attention weights of the sum in another order")
 
 
-def _call(case: RPECase, rpe: object) -> tuple[object, Tensor | None]:
+def _call(case: RPECase) -> tuple[object, Tensor | None]:
     module = case.rpe()
     data = case.prepared(module, case.ordinary["grid 3x4"])
     return data, case.states(module, data)
@@ -78,7 +78,7 @@ def scaling(case: RPECase) -> None:
     if all(isinstance(term, SCALABLE) for term in flatten(value)):
         expected = dense(value, HEADS)
         assert_same(dense(value * factor, HEADS), factor[:, None, None] * expected, "the value times a factor per head")
-        assert_same(dense(ScaledRPE(rpe, -2.0)(*_call(case, rpe)), HEADS), -2.0 * expected, "the scaled module")
+        assert_same(dense(ScaledRPE(rpe, -2.0)(*_call(case)), HEADS), -2.0 * expected, "the scaled module")
         return
     try:
         scaled = dense(value * 2.0, HEADS)

@@ -14,8 +14,11 @@ from kdlgt.testing.guard import NoSquare
 from kdlgt.testing.rpe_case import CHANNELS, HEADS, RPECase
 
 WIDTH = 4
-FEW, MANY = 16, 1024
-SEEDS = 6
+FEW, MANY = 16, 4096
+SLOWEST = 0.45
+"""Error at MANY features as a share of that at FEW; independent draws give 0.06, large logits more."""
+
+SEEDS = 4
 SIDE = 32
 """The memory check runs on a grid of SIDE x SIDE nodes."""
 
@@ -23,13 +26,24 @@ SIDE = 32
 def convergence(case: RPECase) -> None:
     """Linear attention with the value comes near exact attention with it as the number of random features grows."""
     rpe = case.fresh()
-    for name in ("grid 3x4", "random of 13 nodes"):
-        value = case.value(rpe, case.prepared(rpe, case.ordinary[name]))
-        few, many = (_error(value, features) for features in (FEW, MANY))
-        assert many <= max(0.5 * few, 1e-6), (
-            f"{name}: the error of linear attention is {few:.3g} at r = {FEW} and {many:.3g} at r = {MANY}; expected "
-            f"about {few * (FEW / MANY) ** 0.5:.2g}. Are the factors of queries and keys of very different size?"
-        )
+    value = case.value(rpe, case.prepared(rpe, case.ordinary["random of 13 nodes"])).detach()
+    few, many = (_error(value, features) for features in (FEW, MANY))
+    assert many <= max(SLOWEST * few, 1e-6), (
+        f"the error of linear attention is {few:.3g} at r = {FEW} and {many:.3g} at r = {MANY}, expected at most "
+        f"{SLOWEST * few:.2g}; {_sizes(value)}"
+    )
+
+
+def _sizes(value: Decomposition) -> str:
+    """What random features suffer from, in words."""
+    factors = lower(value).multiplicative
+    if factors is None:
+        return "is the value the same at every call?"
+    query, key = (float(side.square().mean().sqrt()) for side in (factors.query_factor, factors.key_factor))
+    return (
+        f"the entries of the query factor have size {query:.2g}, those of the key factor {key:.2g}: split coefficients "
+        "evenly (kdlgt.algebra.split_coefficient), and start with a small bias"
+    )
 
 
 def _error(value: Decomposition, features: int) -> float:
@@ -39,10 +53,8 @@ def _error(value: Decomposition, features: int) -> float:
     q, k = q / 2, k / 2
     exact = exact_attention(q, k, v, value)
     width = WIDTH + lower(value).factor_width
-    outputs = [
-        linear_attention(q, k, v, value, features=FavorPlus(width, features, HEADS, seed=seed).double())
-        for seed in range(SEEDS)
-    ]
+    maps = (FavorPlus(width, features, HEADS, orthogonal=False, seed=seed).double() for seed in range(SEEDS))
+    outputs = [linear_attention(q, k, v, value, features=drawn) for drawn in maps]
     return float(torch.stack([output - exact for output in outputs]).square().mean().sqrt())
 
 
@@ -59,4 +71,4 @@ def memory(case: RPECase) -> None:
     with NoSquare(nodes):
         value = case.value(rpe, data)
         features = FavorPlus(WIDTH + lower(value).factor_width, 8, HEADS).double()
-        linear_attention(q, k, v, value, features=features).sum().backward()  # type: ignore[no-untyped-call]
+        linear_attention(q, k, v, value, features=features).sum().backward()

@@ -16,6 +16,7 @@ from kdlgt.registry.specs import Kind
 from kdlgt.registry.validation import spec_faults
 from kdlgt.rpe import RPE, IneffectiveRPE
 from kdlgt.testing.check import SkipCheck
+from kdlgt.testing.compare import assert_same
 from kdlgt.testing.rpe_case import HEADS, RPECase
 
 ACCOMPANIMENT: dict[Kind, frozenset[str]] = {
@@ -72,9 +73,7 @@ def lowered(case: RPECase) -> None:
         form = lower(value)
         if form.mixture is not None:
             raise SkipCheck("the value averages softmaxes, so it has no dense form")
-        torch.testing.assert_close(
-            form.to_dense(), value.to_dense(), msg=lambda text, name=name: f"{name}: lowered differs from dense: {text}"
-        )
+        assert_same(form.to_dense(), value.to_dense(), f"{name}: the lowered value against the dense one")
 
 
 def kind(case: RPECase) -> None:
@@ -146,10 +145,12 @@ def _assert_finite_gradients(rpe: RPE, bias: Tensor, where: str) -> None:
     named = {name: parameter for name, parameter in rpe.named_parameters() if parameter.requires_grad}
     if not named or not bias.requires_grad:
         return
-    gradients = torch.autograd.grad(bias.softmax(-1).square().sum(), list(named.values()), allow_unused=True)
-    for name, gradient in zip(named, gradients, strict=True):
-        good = gradient is None or bool(gradient.isfinite().all())
-        assert good, f"{where}: the gradient of {name} holds NaN or inf (mask before you multiply, not after)"
+    total = bias.softmax(-1).square().sum()
+    found = torch.autograd.grad(total, list(named.values()), allow_unused=True, materialize_grads=True)
+    for name, gradient in zip(named, found, strict=True):
+        assert bool(gradient.isfinite().all()), (
+            f"{where}: the gradient of {name} holds NaN or inf (mask before you multiply, not after)"
+        )
 
 
 def _assert_finite_attention(value: Decomposition, ptr: Tensor, where: str) -> None:

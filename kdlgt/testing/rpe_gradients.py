@@ -50,6 +50,6 @@ def _gradients(case: RPECase, rpe: RPE, named: dict[str, torch.nn.Parameter], gr
     if not weights.requires_grad:
         return {}
     pattern = torch.arange(weights.numel(), dtype=weights.dtype).sin().view(weights.shape)
-    found = torch.autograd.grad((pattern * weights).sum(), list(named.values()), allow_unused=True)
-    sizes = (0.0 if gradient is None else float(gradient.nan_to_num().abs().amax()) for gradient in found)
-    return dict(zip(named, sizes, strict=True))
+    total = (pattern * weights).sum()
+    found = torch.autograd.grad(total, list(named.values()), allow_unused=True, materialize_grads=True)
+    return {name: float(gradient.nan_to_num().abs().amax()) for name, gradient in zip(named, found, strict=True)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import pickle
 
 import torch
 
@@ -13,7 +12,7 @@ from kdlgt.graph import Prepare
 from kdlgt.rpe import RPE
 from kdlgt.testing.check import SkipCheck
 from kdlgt.testing.compare import assert_same
-from kdlgt.testing.purity import same_fields, tensors_of, untouched_random_state
+from kdlgt.testing.purity import pickled, same_fields, tensors_of, untouched_random_state
 from kdlgt.testing.round_trip import check_round_trip
 from kdlgt.testing.rpe_case import RPECase
 
@@ -21,10 +20,10 @@ from kdlgt.testing.rpe_case import RPECase
 def saving(case: RPECase) -> None:
     """``state_dict``, ``pickle`` and ``deepcopy`` of the module give the same value; its preparation pickles too."""
     rpe = case.rpe()
-    data = pickle.loads(pickle.dumps(Prepare(rpe.structures)))(case.ordinary["grid 3x4"].clone())
+    data = pickled(Prepare(rpe.structures))(case.ordinary["grid 3x4"].clone())
     expected = case.observed(case.value(rpe, data), data)
     copies = {"state_dict": _reloaded(case, rpe), "deepcopy": copy.deepcopy(rpe)}
-    copies["pickle"] = pickle.loads(pickle.dumps(rpe))
+    copies["pickle"] = pickled(rpe)
     for name, other in copies.items():
         assert_same(case.observed(case.value(other, data), data), expected, f"after {name}")
 
@@ -86,7 +85,7 @@ def determinism(case: RPECase) -> None:
     for name, graph in case.ordinary.items():
         data = case.prepared(rpe, graph)
         difference = same_fields(data, case.prepared(case.rpe(), graph))
-        assert not difference, f"{name}: two preparations differ in {difference}; draw from a generator with a fixed seed"
+        assert not difference, f"{name}: two preparations differ in {difference}; draw from a seeded generator"
         first, second = (case.observed(case.value(rpe, data), data) for _ in range(2))
         assert torch.equal(first, second), f"{name}: two calls on the same data give different values"
 

@@ -36,6 +36,7 @@ def kdlgt_rpes() -> list[RPESpec]:
             summary="a learned key weight per degree and head",
             source="Ying et al., Do Transformers Really Perform Bad for Graph Representation?, NeurIPS 2021",
             reference=degree_reference,
+            variants=(DegreeOptions(max_degree=2, slope=0.7),),
         ),
         RPESpec(
             name="edge",
@@ -47,6 +48,7 @@ def kdlgt_rpes() -> list[RPESpec]:
             summary="a learned bias on edges, by edge type or from edge features",
             source="Dwivedi and Bresson, A Generalization of Transformer Networks to Graphs, 2021",
             reference=edge_reference,
+            variants=(EdgeOptions(categories=(3,), bias=0.5), EdgeOptions(width=1, field="edge_weight")),
         ),
         RPESpec(
             name="path_edge",

@@ -24,5 +24,6 @@ def kdlgt_rpes() -> list[RPESpec]:
             summary="distance through anchors: c times a soft minimum over anchors a of d(i, a) + d(a, j)",
             source="KDLGT (IJCAI 2023), section 4.3; the softmin pooling is ours",
             reference=dense_sapd,
+            variants=(SapdOptions(k=1, max_anchors=2), SapdOptions(k=1, max_anchors=2, pooling="mean")),
         )
     ]

@@ -29,8 +29,8 @@ def _variants() -> tuple[SPDOptions, ...]:
 
 def _refinements() -> tuple[tuple[SPDOptions, ...], ...]:
     return (
-        tuple(SPDOptions(approximation="nystrom", landmarks=count) for count in (1, 4, 12)),
-        tuple(SPDOptions(approximation="eigen", rank=rank) for rank in (1, 4, 12)),
+        tuple(SPDOptions(approximation="nystrom", landmarks=count) for count in (2, 6, 13)),
+        tuple(SPDOptions(approximation="eigen", rank=rank) for rank in (1, 4, 13)),
         tuple(SPDOptions(approximation="local", far="constant", hops=hops) for hops in (1, 2, 4, 8)),
     )
 

@@ -161,8 +161,9 @@ def _balanced(query: Tensor, key: Tensor, batch: Data) -> Multiplicative:
     for side in (query.detach(), key.detach()):
         square = side.square().sum(-1)
         total = square.new_zeros(graph_ptr(batch).numel() - 1, square.size(1)).index_add(0, graph, square)
-        sizes.append(total.clamp_min(torch.finfo(total.dtype).tiny))
-    ratio = (sizes[1] / sizes[0]).pow(0.25)[graph][:, :, None]
+        sizes.append(total)
+    usable = (sizes[0] > 0) & (sizes[1] > 0)
+    ratio = torch.where(usable, sizes[1] / torch.where(usable, sizes[0], 1.0), 1.0).pow(0.25)[graph][:, :, None]
     return Multiplicative(query * ratio, key / ratio)
 
 

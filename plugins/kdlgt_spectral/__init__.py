@@ -38,6 +38,7 @@ def kdlgt_rpes() -> list[RPESpec]:
             summary="U f(L) U^T over extreme Laplacian eigenpairs: heat, random walk, resistance or learned",
             source="Chung, Spectral Graph Theory (1997)",
             reference=spectral_reference,
+            variants=(SpectralOptions(rank=3), SpectralOptions(function="resistance", end="largest", per_node=False)),
         ),
         RPESpec(
             name="operator",
@@ -48,5 +49,6 @@ def kdlgt_rpes() -> list[RPESpec]:
             summary="truncated eigendecomposition of a symmetric operator on the graph, with its spectral error",
             source="Eckart and Young, Psychometrika 1 (1936)",
             reference=operator_reference,
+            variants=(OperatorOptions(rank=3), OperatorOptions(weights="edge_weight")),
         ),
     ]

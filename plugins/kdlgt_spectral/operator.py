@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from kdlgt.algebra import Multiplicative
+from kdlgt.algebra import Multiplicative, split_coefficient
 from kdlgt.errors import ArgumentError, GraphError
 from kdlgt.graph import Graph, Structure, graph_ids, read_structure
 from kdlgt.graph.spectrum import CLUSTER_GAP, normalised_laplacian, truncated_eigen
@@ -133,13 +133,14 @@ class OperatorRPE(MultiplicativeRPE):
         return (self.structure,)
 
     def forward(self, batch: Data, x: Tensor | None = None) -> Multiplicative:
-        """The factors [N, H, m] and [N, 1, m]; ``x`` is not used."""
+        """The factors [N, H, m]; ``x`` is not used."""
         vectors = read_structure(batch, self.structure, "vectors").to(self.amplitude)[:, None, :]
         values = read_structure(batch, self.structure, "values").to(self.amplitude)
         root = values.abs().sqrt()
         graph = graph_ids(batch)
-        query = ((values.sign() * root)[:, None, :] * self.amplitude[:, None])[graph]
-        return Multiplicative(vectors * query, vectors * root[graph][:, None, :])
+        left, right = split_coefficient(self.amplitude[:, None])
+        query = ((values.sign() * root)[:, None, :] * left)[graph]
+        return Multiplicative(vectors * query, vectors * (root[:, None, :] * right)[graph])
 
 
 def _named(options: OperatorOptions) -> OperatorSpectrum:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from kdlgt.algebra import Multiplicative
+from kdlgt.algebra import Multiplicative, split_coefficient
 from kdlgt.errors import ArgumentError, require_at_least
 from kdlgt.graph import Graph, Structure, graph_ids, graph_ptr, read_structure
 from kdlgt.graph.spectrum import CLUSTER_GAP, End, laplacian_spectrum
@@ -64,8 +64,7 @@ class SpectralOptions:
 class SpectralRPE(MultiplicativeRPE):
     """``B_h = a_h n U_m f_h(L_m) U_m^T``, exact for the m eigenpairs that it keeps.
 
-    Where f has one sign its root goes on both sides (lower variance of the features); a learned f can cross zero, where
-    a root has no gradient, and goes on the query side.
+    Every coefficient is split evenly over queries and keys: random features vary less.
 
     Raises:
         ArgumentError: an option is out of range.
@@ -122,12 +121,13 @@ class SpectralRPE(MultiplicativeRPE):
             sizes = graph_ptr(batch).diff().to(query)[:, None, None].sqrt()
             query, key = query * sizes, key * sizes
         graph = graph_ids(batch)
-        return Multiplicative(vectors * (query * self.amplitude[:, None])[graph], vectors * key[graph])
+        left, right = split_coefficient(self.amplitude[:, None])
+        return Multiplicative(vectors * (query * left)[graph], vectors * (key * right)[graph])
 
     def _split(self, response: Tensor) -> tuple[Tensor, Tensor]:
         """``f = query * key`` [G, H, m]."""
         if self.options.function == "learned":
-            return response, torch.ones_like(response)
+            return split_coefficient(response)
         # |f| is positive on real columns unless 1 - l = 0, where f has no parameter: the root's gradient is never used.
         positive = response != 0
         root = torch.where(positive, torch.where(positive, response, 1.0).abs().sqrt(), 0.0)

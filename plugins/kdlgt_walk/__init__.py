@@ -34,6 +34,7 @@ def kdlgt_rpes() -> list[RPESpec]:
             summary="GKAT's random walk graph-nodes kernel: how much the visits of two walks overlap",
             source="Choromanski et al., From block-Toeplitz matrices to differential equations on graphs, ICML 2022",
             reference=walk_reference,
+            variants=(WalkOptions(width=4), WalkOptions(width=4, columns="hash")),
         ),
         RPESpec(
             name="grf",
@@ -47,5 +48,6 @@ def kdlgt_rpes() -> list[RPESpec]:
             summary="graph random features: an unbiased graph kernel from terminating walks, modulated per length",
             source="Reid et al., Linear Transformer Topological Masking with Graph Random Features, ICLR 2025",
             reference=grf_reference,
+            variants=(GRFOptions(width=4), GRFOptions(width=4, columns="hash")),
         ),
     ]
