@@ -7,8 +7,11 @@ function: ``kdlgt --help`` answers at once.
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from cyclopts import App, CycloptsError
 from rich.console import Console
@@ -23,12 +26,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("kdlgt.cli.evaluate:evaluate", "Evaluate a run's best checkpoint, as it was or with exact attention."),
     "predict": ("kdlgt.cli.predict:predict", "Predict with a run's best checkpoint: a CSV table."),
     "compare": ("kdlgt.cli.compare:compare", "Compare runs; those that differ by their seed alone share a row."),
+    "health": ("kdlgt.cli.health:health", "How far linear attention is from the softmax, for each layer and head."),
+    "bench": ("kdlgt.cli.bench:app", "Measure time, memory and error."),
+    "reproduce": ("kdlgt.cli.reproduce:app", "Run the paper's experiments, with its claims beside what was measured."),
     "plugins": ("kdlgt.cli.plugins:plugins", "List encodings, feature maps and data sets, and broken plugins."),
 }
 """Name of each command, where its function (or cyclopts app of the same name) is, and its line in ``--help``."""
 
 DEBUG = "--debug"
-EXIT_CODE = "return_int_as_exit_code_else_zero"
+EXIT_CODE: Final = "return_int_as_exit_code_else_zero"
 
 
 def build_app() -> App:
@@ -57,7 +63,8 @@ def run(tokens: Sequence[str], *, debug: bool = False) -> int:
     """Run one command line and return its exit code."""
     errors = Console(stderr=True)
     try:
-        code = build_app()(tokens, exit_on_error=False, error_console=errors, result_action=EXIT_CODE)
+        with _warnings_in_one_line(errors):
+            code = build_app()(tokens, exit_on_error=False, error_console=errors, result_action=EXIT_CODE)
     except CycloptsError:
         return 2
     except KdlgtError as error:
@@ -67,6 +74,19 @@ def run(tokens: Sequence[str], *, debug: bool = False) -> int:
         errors.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         return 2
     return int(code)
+
+
+@contextlib.contextmanager
+def _warnings_in_one_line(errors: Console) -> Iterator[None]:
+    """Show warnings as messages to the user, without the line of code that gave them."""
+
+    def show(message: Warning | str, *details: object) -> None:
+        errors.print("[bold yellow]warning:[/bold yellow]", end=" ")
+        errors.print(str(message), style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def _version() -> str:
