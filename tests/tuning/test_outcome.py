@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kdlgt.train.metrics import Monitor
 from kdlgt_tuning.objective import Objective
 from kdlgt_tuning.outcome import TrialOutcome, counts, outcome_from_metrics, pareto_front, ranked
+from kdlgt_tuning.settings import Mode
 
 MakeOutcome = Callable[..., TrialOutcome]
 OBJECTIVE = Objective(metric="accuracy", mode="max", monitor=Monitor("accuracy", True))
@@ -35,7 +36,7 @@ def test_finished_trials_come_first_and_failed_ones_last(outcome: MakeOutcome) -
 
 
 @given(POINTS, st.sampled_from(["max", "min"]))
-def test_the_front_holds_what_nothing_dominates(points: list[tuple[int, int]], mode: str) -> None:
+def test_the_front_holds_what_nothing_dominates(points: list[tuple[int, int]], mode: Mode) -> None:
     objective = attrs.evolve(OBJECTIVE, mode=mode)
     trials = [
         TrialOutcome(name=str(index), sample={}, values={}, status="finished", score=score, seconds_per_epoch=seconds)
@@ -79,5 +80,5 @@ def test_counts(outcome: MakeOutcome) -> None:
 
 
 @pytest.mark.parametrize(("mode", "key"), [("max", -0.25), ("min", 0.25)])
-def test_lower_keys_are_better(mode: str, key: float) -> None:
+def test_lower_keys_are_better(mode: Mode, key: float) -> None:
     assert attrs.evolve(OBJECTIVE, mode=mode).key(0.25) == key

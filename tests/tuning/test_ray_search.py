@@ -129,7 +129,7 @@ NODES = [{"CPU": 2.0, "GPU": 1.0}, {"CPU": 8.0}, {"CPU": 4.0, "GPU": 1.0}]
     ],
 )
 def test_a_trial_that_no_node_holds_is_refused(
-    asked: dict[str, float], message: str, monkeypatch: pytest.MonkeyPatch
+    asked: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would wait for ever, even where all nodes together have enough."""
     dead = {"Alive": False, "Resources": {"CPU": 64.0, "GPU": 64.0}}
@@ -250,7 +250,7 @@ def test_other_ways_to_search(
 def test_two_nodes_with_fractional_resources(start: Start, config_file: MakeConfigFile, tmp_path: pathlib.Path) -> None:
     from ray.cluster_utils import Cluster
 
-    options = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+    options: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=options)
     try:
         cluster.add_node(**{name: value for name, value in options.items() if name != "include_dashboard"})

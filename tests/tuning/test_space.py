@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pathlib
+import tomllib
 from typing import Any
 
 import pytest
@@ -130,6 +131,12 @@ def test_values_come_into_the_tree_and_leave_it_alone(tree: dict[str, Any], regi
 @pytest.mark.parametrize("path", sorted(SPACES.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_spaces_beside_the_script(path: pathlib.Path, tree: dict[str, Any], registry: Registry) -> None:
     assert len(read_space(path, tree, registry).parameters) >= 3
+
+
+def test_the_space_of_the_documentation(tree: dict[str, Any], registry: Registry) -> None:
+    text = (SPACES.parents[1] / "docs" / "tuning.md").read_text(encoding="utf-8")
+    shown = tomllib.loads(text.partition("```toml\n")[2].partition("```")[0])
+    assert len(check_space(parse_space(shown), tree, registry).parameters) == 5
 
 
 def test_the_largest_value() -> None:

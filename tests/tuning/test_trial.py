@@ -27,7 +27,8 @@ def without_time(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_trial_reports_every_epoch_and_returns_what_training_would(make_job: MakeJob, tmp_path: pathlib.Path) -> None:
-    job, reports = make_job(), []
+    job = make_job()
+    reports: list[dict[str, Any]] = []
     metrics = run_trial(job, SAMPLE, tmp_path / "trial", reports.append)
     assert [report["epoch"] for report in reports] == [1, 2, 3]
     assert {report["status"] for report in reports} == {"running"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import attrs
 import torch
 
@@ -72,4 +70,4 @@ def metric_names(bundle: DataBundle) -> list[str]:
 
 def _direction(name: str, monitor: Monitor) -> Mode:
     higher = monitor.higher_is_better if name == monitor.name else name not in LOWER_IS_BETTER
-    return cast("Mode", "max" if higher else "min")
+    return "max" if higher else "min"

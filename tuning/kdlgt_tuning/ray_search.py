@@ -63,7 +63,7 @@ def search(plan: Plan, watch: Watch) -> tuple[TrialOutcome, ...]:
             results = _tuner(plan).fit()
         finally:
             _FOLLOW.reset(token)
-        return follow.outcomes or tuple(_outcome_of_result(plan.job, result) for result in results)
+        return follow.outcomes or tuple(_outcome_of_result(plan.job, results[index]) for index in range(len(results)))
 
 
 @contextmanager
@@ -217,7 +217,7 @@ def _search_algorithm(plan: Plan, space: Mapping[str, Any]) -> Searcher | Search
 def _scheduler(plan: Plan) -> TrialScheduler | None:
     """What stops bad trials; time is counted in epochs, and the report after the last evaluation must pass too."""
     grace = max(plan.epochs // 10, 1)
-    common = {"time_attr": "epoch", "metric": "score", "mode": plan.job.objective.mode}
+    common: dict[str, Any] = {"time_attr": "epoch", "metric": "score", "mode": plan.job.objective.mode}
     match plan.settings.scheduler:
         case "asha":
             return AsyncHyperBandScheduler(max_t=plan.epochs + 1, grace_period=grace, reduction_factor=3, **common)
