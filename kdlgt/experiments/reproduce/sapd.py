@@ -39,6 +39,7 @@ class Settings:
         caps: values of ``max_anchors``.
         decays: values of -c at which attention is compared.
         pooling_hops: k of that comparison.
+        pooling_nodes: nodes of its graphs.
     """
 
     nodes: int = 484
@@ -47,11 +48,14 @@ class Settings:
     caps: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     decays: tuple[float, ...] = (0.3, 1.0)
     pooling_hops: int = 2
+    pooling_nodes: int = 256
 
 
 SETTINGS = {
     "small": Settings(),
-    "full": Settings(nodes=1024, sizes=tuple(2**p for p in range(8, 17)), caps=(1, 2, 4, 8, 16, 32, 64, 128, 256)),
+    "full": Settings(
+        nodes=1024, pooling_nodes=576, sizes=tuple(2**p for p in range(8, 17)), caps=(1, 2, 4, 8, 16, 32, 64, 128, 256)
+    ),
 }
 
 
@@ -76,7 +80,9 @@ def run(request: Request, settings: Settings | None = None, registry: Registry |
     counts = count_records(families, chosen)
     request.say("sapd: anchors against N")
     covers = cover_records(data, chosen)
-    variation = variation_records(data, chosen, plugins)
+    variation = variation_records(
+        {name: make(chosen.pooling_nodes) for name, make in families.items()}, chosen, plugins
+    )
     request.say("sapd: total variation")
     return Outcome(
         name="sapd",

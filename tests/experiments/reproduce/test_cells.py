@@ -116,3 +116,29 @@ def _killed(pid: int):
     future: Future[CellResult] = Future()
     future.set_exception(BrokenProcessPool("killed"))
     return future
+
+
+@pytest.mark.slow
+def test_two_cells_on_a_ray_cluster(tmp_path, data_root) -> None:
+    pytest.importorskip("ray")
+    from kdlgt.experiments.reproduce.ray_cells import run_cells_on_ray
+
+    grid = [
+        Cell(system=system, data="mutag", seed=0, budget="small", folder=tmp_path, data_root=data_root)
+        for system in ("gcn", "gin")
+    ]
+    said: list[CellResult] = []
+    found = run_cells_on_ray(grid, said.append)
+    assert [result.system for result in found] == ["gcn", "gin"]
+    assert {result.status for result in found} == {"trained"}
+    assert len(said) == 2
+    assert run_cells_on_ray(grid, said.append) == found
+    assert len(said) == 2
+
+
+@pytest.mark.slow
+def test_a_cell_beyond_the_memory_limit_says_so(tmp_path, data_root) -> None:
+    cell = Cell(system="sapdgt", data="mutag", seed=0, budget="small", folder=tmp_path, data_root=data_root)
+    (result,) = workers.run_cells([cell], lambda result: None, memory_limit=20_000_000)
+    assert result.status == "out of memory"
+    assert result.peak > 20_000_000

@@ -10,7 +10,9 @@ from kdlgt.experiments.reproduce import sapd
 from kdlgt.graph import Graph, generate
 from kdlgt.registry import load_plugins
 
-SETTINGS = sapd.Settings(nodes=49, hops=(1, 2), sizes=(32, 64), caps=(1, 2, 4, 8), decays=(1.0,), pooling_hops=1)
+SETTINGS = sapd.Settings(
+    nodes=49, hops=(1, 2), sizes=(32, 64), caps=(1, 2, 4, 8), decays=(1.0,), pooling_hops=1, pooling_nodes=49
+)
 
 
 @pytest.mark.plugins
