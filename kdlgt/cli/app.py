@@ -30,6 +30,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("kdlgt.cli.bench:app", "Measure time, memory and error."),
     "reproduce": ("kdlgt.cli.reproduce:app", "Run the paper's experiments, with its claims beside what was measured."),
     "plugins": ("kdlgt.cli.plugins:plugins", "List encodings, feature maps and data sets, and broken plugins."),
+    "check": ("kdlgt.cli.check:check", "Run the conformance kit on an encoding, a feature map or a data set."),
+    "new-plugin": ("kdlgt.cli.new_plugin:new_plugin", "Write a plugin of your own, with tests that pass."),
 }
 """Name of each command, where its function (or cyclopts app of the same name) is, and its line in ``--help``."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -14,7 +13,7 @@ from torch_geometric.data import Batch, Data
 from kdlgt.graph import Prepare, Structure, read_structure
 from kdlgt.registry import EXTENSIONS, AbsoluteSpec
 from kdlgt.registry.validation import spec_faults
-from kdlgt.testing.check import Check, CheckResult, run_checks
+from kdlgt.testing.check import Check, CheckResult, checks_of, run_checks
 from kdlgt.testing.graphs import degenerate_graphs, ordinary_graphs
 from kdlgt.testing.purity import pickled, same_fields, untouched_random_state
 from kdlgt.testing.round_trip import check_round_trip
@@ -108,9 +107,8 @@ def config(case: AbsoluteCase) -> None:
     check_round_trip("absolute", case.spec, case.options)
 
 
-BASIS = "works"
 CHECKS: dict[str, Callable[[AbsoluteCase], None]] = {
-    BASIS: works,
+    "works": works,
     "finite": finite,
     "determinism": determinism,
     "batching": batching,
@@ -122,16 +120,10 @@ CHECKS: dict[str, Callable[[AbsoluteCase], None]] = {
 """Every check by name; its docstring says what must hold."""
 
 
-def absolute_checks(spec: AbsoluteSpec, options: Any = None) -> Iterator[Check]:
+def absolute_checks(spec: AbsoluteSpec, options: Any = None) -> list[Check]:
     """Every check of an absolute encoding, on its defaults and each variation of its typed options, as callables."""
-    for each in options_of(spec) if options is None else [options]:
-        case = AbsoluteCase(spec, each)
-        basis = Check(name=BASIS, options=label(each), function=functools.partial(works, case))
-        yield basis
-        for name, function in CHECKS.items():
-            if name != BASIS:
-                call = functools.partial(function, case)
-                yield Check(name=name, options=label(each), function=call, needs=(basis,))
+    chosen = options_of(spec) if options is None else [options]
+    return [check for each in chosen for check in checks_of(AbsoluteCase(spec, each), CHECKS, label(each))]
 
 
 def check_absolute(spec: AbsoluteSpec, options: Any = None) -> list[CheckResult]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import time
 import traceback
 import unittest
 import warnings
-from collections.abc import Callable, Iterable
-from functools import cached_property
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
 
 import attrs
+
+C = TypeVar("C")
+NO_NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 Status = Literal["passed", "failed", "skipped"]
 
@@ -68,7 +72,7 @@ class Check:
             warnings.simplefilter("ignore")
             self.function()
 
-    @cached_property
+    @functools.cached_property
     def outcome(self) -> tuple[Status, str]:
         """Status and reason, found once; whatever a component raises is a failure."""
         try:
@@ -92,6 +96,26 @@ class Check:
         return f"{self.name} [{self.options}]"
 
     __repr__ = __str__
+
+
+def checks_of(
+    case: C, functions: Mapping[str, Callable[[C], None]], options: str, needs: Mapping[str, tuple[str, ...]] = NO_NEEDS
+) -> list[Check]:
+    """Bind check functions to one case.
+
+    Args:
+        case: what the functions take.
+        functions: by name; all others need the first.
+        options: the case's options in words.
+        needs: further checks that some need, by name.
+    """
+    first, *_ = functions
+    made: dict[str, Check] = {}
+    for name, function in functions.items():
+        wanted = () if name == first else (first, *needs.get(name, ()))
+        call = functools.partial(function, case)
+        made[name] = Check(name=name, options=options, function=call, needs=tuple(made[other] for other in wanted))
+    return list(made.values())
 
 
 def run_checks(checks: Iterable[Check]) -> list[CheckResult]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -15,7 +14,7 @@ from kdlgt.data.validation import validated
 from kdlgt.errors import DataError, GraphError
 from kdlgt.registry import EXTENSIONS, DatasetSpec
 from kdlgt.registry.validation import spec_faults
-from kdlgt.testing.check import Check, CheckResult, SkipCheck, run_checks
+from kdlgt.testing.check import Check, CheckResult, SkipCheck, checks_of, run_checks
 from kdlgt.testing.purity import same_fields, untouched_random_state
 from kdlgt.testing.round_trip import check_round_trip
 from kdlgt.testing.sweep import label, options_of
@@ -81,9 +80,8 @@ def config(case: DatasetCase) -> None:
     check_round_trip("dataset", case.spec, case.options)
 
 
-BASIS = "works"
 CHECKS: dict[str, Callable[[DatasetCase], None]] = {
-    BASIS: works,
+    "works": works,
     "valid": valid,
     "determinism": determinism,
     "random state": random_state,
@@ -92,16 +90,10 @@ CHECKS: dict[str, Callable[[DatasetCase], None]] = {
 """Every check by name; its docstring says what must hold."""
 
 
-def dataset_checks(spec: DatasetSpec, options: Any = None, root: pathlib.Path | None = None) -> Iterator[Check]:
+def dataset_checks(spec: DatasetSpec, options: Any = None, root: pathlib.Path | None = None) -> list[Check]:
     """Every check of a data set with its default options, as callables; ``options`` takes others."""
-    for each in options_of(spec)[:1] if options is None else [options]:
-        case = DatasetCase(spec, each, root)
-        basis = Check(name=BASIS, options=label(each), function=functools.partial(works, case))
-        yield basis
-        for name, function in CHECKS.items():
-            if name != BASIS:
-                call = functools.partial(function, case)
-                yield Check(name=name, options=label(each), function=call, needs=(basis,))
+    chosen = options_of(spec)[:1] if options is None else [options]
+    return [check for each in chosen for check in checks_of(DatasetCase(spec, each, root), CHECKS, label(each))]
 
 
 def check_dataset(spec: DatasetSpec, options: Any = None, root: pathlib.Path | None = None) -> list[CheckResult]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -15,7 +14,7 @@ from kdlgt.attention import linear_attention
 from kdlgt.features import FeatureMap, LogFeatures, Side
 from kdlgt.registry import EXTENSIONS, FeatureMapSpec
 from kdlgt.registry.validation import spec_faults
-from kdlgt.testing.check import Check, CheckResult, SkipCheck, run_checks
+from kdlgt.testing.check import Check, CheckResult, SkipCheck, checks_of, run_checks
 from kdlgt.testing.compare import assert_same
 from kdlgt.testing.guard import NoSquare
 from kdlgt.testing.purity import pickled, untouched_random_state
@@ -207,9 +206,8 @@ def config(case: FeatureMapCase) -> None:
     check_round_trip("feature_map", case.spec, case.options)
 
 
-BASIS = "works"
 CHECKS: dict[str, Callable[[FeatureMapCase], None]] = {
-    BASIS: works,
+    "works": works,
     "tags": tags,
     "finite": finite,
     "kernel": kernel,
@@ -227,16 +225,10 @@ CHECKS: dict[str, Callable[[FeatureMapCase], None]] = {
 """Every check by name; its docstring says what must hold."""
 
 
-def feature_map_checks(spec: FeatureMapSpec, options: Any = None) -> Iterator[Check]:
+def feature_map_checks(spec: FeatureMapSpec, options: Any = None) -> list[Check]:
     """Every check of a feature map, on its defaults and each variation of its typed options, as callables."""
-    for each in options_of(spec) if options is None else [options]:
-        case = FeatureMapCase(spec, each)
-        basis = Check(name=BASIS, options=label(each), function=functools.partial(works, case))
-        yield basis
-        for name, function in CHECKS.items():
-            if name != BASIS:
-                call = functools.partial(function, case)
-                yield Check(name=name, options=label(each), function=call, needs=(basis,))
+    chosen = options_of(spec) if options is None else [options]
+    return [check for each in chosen for check in checks_of(FeatureMapCase(spec, each), CHECKS, label(each))]
 
 
 def check_feature_map(spec: FeatureMapSpec, options: Any = None) -> list[CheckResult]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from kdlgt.registry import RPESpec
@@ -16,15 +15,12 @@ from kdlgt.testing import (
     rpe_state,
     rpe_values,
 )
-from kdlgt.testing.check import Check, CheckResult, run_checks
+from kdlgt.testing.check import Check, CheckResult, checks_of, run_checks
 from kdlgt.testing.rpe_case import RPECase
 from kdlgt.testing.sweep import label, options_of
 
-BASIS = "works"
-"""The check that all others need."""
-
 CHECKS: dict[str, Callable[[RPECase], None]] = {
-    BASIS: rpe_basics.works,
+    "works": rpe_basics.works,
     "states": rpe_basics.states,
     "kind": rpe_basics.kind,
     "lowered": rpe_basics.lowered,
@@ -64,7 +60,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def rpe_checks(spec: RPESpec, options: Any = None) -> Iterator[Check]:
+def rpe_checks(spec: RPESpec, options: Any = None) -> list[Check]:
     """Every check of an encoding, on its defaults and each variation of its typed options, as callables.
 
     Args:
@@ -72,23 +68,10 @@ def rpe_checks(spec: RPESpec, options: Any = None) -> Iterator[Check]:
         options: check these options alone, instead of the sweep.
     """
     chosen = options_of(spec) if options is None else [options]
-    for number, each in enumerate(chosen):
-        yield from _checks_of(RPECase(spec, each, is_default=number == 0 and options is None))
+    cases = [RPECase(spec, each, is_default=number == 0 and options is None) for number, each in enumerate(chosen)]
+    return [check for case in cases for check in checks_of(case, CHECKS, label(case.options), NEEDS)]
 
 
 def check_rpe(spec: RPESpec, options: Any = None) -> list[CheckResult]:
     """Run every check of an encoding; see :func:`rpe_checks`."""
     return run_checks(rpe_checks(spec, options))
-
-
-def _checks_of(case: RPECase) -> Iterator[Check]:
-    made: dict[str, Check] = {}
-    for name, function in CHECKS.items():
-        wanted = () if name == BASIS else (BASIS, *NEEDS.get(name, ()))
-        made[name] = Check(
-            name=name,
-            options=label(case.options),
-            function=functools.partial(function, case),
-            needs=tuple(made[other] for other in wanted),
-        )
-    yield from made.values()
