@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdlgt.config import apply_overrides, config_from_dict, load_config
+from kdlgt.config.overrides import set_value
 from kdlgt.errors import ConfigError
 from kdlgt.registry import Registry
 
@@ -135,6 +136,27 @@ def test_what_they_say_is_checked_like_the_file(write: Any, registry: Registry, 
     with pytest.raises(ConfigError) as caught:
         load_config(path, [override], registry)
     assert str(caught.value).startswith(f"{path} with {override}: {expected}")
+
+
+def test_a_plain_value_in_place() -> None:
+    tree = {"model": {"rpe": ["sapd"]}}
+    assert set_value(tree, "model.rpe.0.k", 3) == {"model": {"rpe": [{"name": "sapd", "k": 3}]}}
+    assert set_value(tree, "model.rpe", [{"name": "sat"}]) == {"model": {"rpe": [{"name": "sat"}]}}
+    assert set_value(tree, "train.lr", 0.1) == {**tree, "train": {"lr": 0.1}}
+    assert tree == {"model": {"rpe": ["sapd"]}}
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("model..k", "write keys with dots between them"),
+        ("model.rpe.1.k", "model.rpe has 1 entries"),
+        ("model.hidden.k", "model.hidden = 8 is a value; it has no entries to set"),
+    ],
+)
+def test_a_plain_value_that_has_no_place(path: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        set_value({"model": {"rpe": ["sapd"], "hidden": 8}}, path, 3)
 
 
 @given(text=st.text())

@@ -56,6 +56,7 @@ WRONG = [
     ("train.patience", -1, "an integer >= 0"),
     ("train.accumulate", 0, "an integer >= 1"),
     ("train.devices", 0, "an integer >= 1"),
+    ("train.threads", 0, "an integer >= 1"),
     ("train.seed", -1, "an integer in 0..4294967295"),
     ("train.seed", 2**32, "an integer in 0..4294967295"),
 ]
