@@ -202,6 +202,7 @@ def test_a_trial_whose_process_is_killed_goes_on_from_its_checkpoint(
     assert process.returncode == 0, output
     [row] = results(tmp_path)
     assert row["status"] == "finished"
+    assert (tmp_path / "errors.txt").read_text() == ""
     after = metrics(row["run_folder"])
     assert len(after) == 61
     assert after[: len(before)] == before  # with the seconds that each epoch took: they were not run again
@@ -230,6 +231,7 @@ def test_ctrl_c_leaves_what_there_is_and_resume_finishes_it(
     output, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, output
     assert [row["status"] for row in results(tmp_path)] == ["finished"] * 3
+    assert (tmp_path / "errors.txt").read_text() == ""
 
 
 @pytest.mark.slow
@@ -243,6 +245,7 @@ def test_other_ways_to_search(
     rows = results(tmp_path)
     assert len(rows) == 4
     assert {row["error"] for row in rows} == {""}
+    assert (tmp_path / "errors.txt").read_text() == ""
     assert rows[0]["status"] == "finished"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import pathlib
-import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,7 +30,13 @@ from kdlgt_tuning.trial import Job, Metrics, attempt_trial
 Watch = Callable[[Sequence[TrialOutcome]], None]
 OBJECT_STORE_BYTES = 200 * 2**20  # trials read their data from disk; only configs travel
 KEPT_CHECKPOINTS = 3
-#: Read by Ray in this process; each has a reason.
+LOGGED = {
+    "ray.tune": logging.ERROR,
+    "ray.train": logging.ERROR,
+    "ray.tune.execution.tune_controller": logging.CRITICAL,  # what happens to a trial is in the table
+    "ray.tune.tune": logging.CRITICAL,  # so is what is left after Ctrl-C
+}
+#: Read by Ray, here and in the workers.
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # the coming default; silences its announcement
@@ -38,6 +44,7 @@ QUIET = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths in configs keep their meaning
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # trials write their own run folders
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a failed trial reports its error and no score
+    "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",  # a stopped trial has so long to leave its worker to the next one
     "TUNE_GLOBAL_CHECKPOINT_S": "1",  # what a killed sweep repeats
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
@@ -87,8 +94,8 @@ def connected(settings: Settings) -> Iterator[None]:
                 f"--address {settings.address}: no Ray cluster answers there ({error}); start one with `ray start "
                 "--head`, or leave --address out"
             ) from error
-        for name in ("ray.tune", "ray.train", "ray.air"):
-            logging.getLogger(name).setLevel(logging.ERROR)
+        for name, level in LOGGED.items():
+            logging.getLogger(name).setLevel(level)
         try:
             yield
         finally:
@@ -168,7 +175,8 @@ def _new_tuner(trainable: Any, plan: Plan) -> tune.Tuner:
             search_alg=algorithm,
             scheduler=_scheduler(plan),
             max_concurrent_trials=settings.max_concurrent or None,
-            reuse_actors=True,
+            # A trial that pbt pauses is in the middle of an epoch, and keeps its worker until the end of that.
+            reuse_actors=settings.scheduler != "pbt",
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_name,
         ),
@@ -234,22 +242,22 @@ def _scheduler(plan: Plan) -> TrialScheduler | None:
 
 def _train(sample: dict[str, Any], job: Job) -> None:
     """A trial in a worker: restore, train with a report per epoch, report the end."""
-    folder = pathlib.Path(tune.get_context().get_trial_dir()) / "run"
-    shutil.rmtree(folder, ignore_errors=True)
-    checkpoint = tune.get_checkpoint()
-    if checkpoint is not None:
-        checkpoint.to_directory(folder)
+    # Not the trial's own folder: Ray copies that while files in it come and go.
+    with tempfile.TemporaryDirectory(prefix="kdlgt-trial-") as parent:
+        folder = pathlib.Path(parent) / "run"
+        checkpoint = tune.get_checkpoint()
+        if checkpoint is not None:
+            checkpoint.to_directory(folder)
+        node = ray.get_runtime_context().get_node_id()
 
-    node = ray.get_runtime_context().get_node_id()
+        def report(metrics: Metrics) -> None:
+            tune.report({**metrics, "node": node}, checkpoint=tune.Checkpoint.from_directory(folder))
 
-    def report(metrics: Metrics) -> None:
-        tune.report({**metrics, "node": node}, checkpoint=tune.Checkpoint.from_directory(folder))
-
-    metrics = attempt_trial(job, sample, folder, report)
-    if metrics["status"] == "finished":
-        report(metrics)
-    else:
-        tune.report(metrics)
+        metrics = attempt_trial(job, sample, folder, report)
+        if metrics["status"] == "finished":
+            report(metrics)
+        else:
+            tune.report(metrics)
 
 
 class Follow:
