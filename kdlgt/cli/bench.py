@@ -17,6 +17,14 @@ BENCHMARKS: dict[str, tuple[str, str]] = {
         "kdlgt.cli.bench_error:error",
         "Distance of every feature map to the softmax on a trained model's logits, with time beside error.",
     ),
+    "encodings": (
+        "kdlgt.cli.bench_encodings:encodings",
+        "Distance of attention with each linear encoding to attention with the exact shortest path bias.",
+    ),
+    "prepare": (
+        "kdlgt.cli.bench_prepare:prepare",
+        "Time to prepare SAPD and spectral encodings on large graphs, beside scipy.",
+    ),
 }
 """Name of each benchmark, where its function is, and its line in ``--help``."""
 
