@@ -84,11 +84,7 @@ def unknown_name(what: str, got: str, available: Iterable[str]) -> UnknownNameEr
 
 def require_at_least(name: str, value: int, minimum: int, maximum: int | None = None) -> None:
     """Raise :class:`ArgumentError` unless the integer ``value`` lies in ``[minimum, maximum]``."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or value < minimum
-        or (maximum is not None and value > maximum)
-    ):
+    integer = type(value) is int
+    if not integer or value < minimum or (maximum is not None and value > maximum):
         allowed = f"an integer >= {minimum}" if maximum is None else f"an integer in {minimum}..{maximum}"
         raise ArgumentError(f"{name} = {value!r}; allowed: {allowed}")

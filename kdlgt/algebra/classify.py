@@ -8,9 +8,8 @@ import attrs
 import torch
 from torch import Tensor
 
-from kdlgt.algebra.decomposition import Decomposition
+from kdlgt.algebra.decomposition import Decomposition, to_dense
 from kdlgt.algebra.kinds import Additive, Multiplicative
-from kdlgt.algebra.operations import to_dense
 from kdlgt.errors import ArgumentError
 
 

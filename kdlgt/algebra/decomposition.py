@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import attrs
 import torch
@@ -78,13 +78,16 @@ D = TypeVar("D", bound=Decomposition)
 def map_tensors(value: D, function: Callable[[Tensor], Tensor]) -> D:
     """Apply ``function`` to every tensor field of a decomposition, the terms of sums included."""
     changed: dict[str, object] = {}
-    for field in attrs.fields(type(value)):  # type: ignore[misc, arg-type]
+    kind: Any = type(value)
+    for field in attrs.fields(kind):
         content = getattr(value, field.name)
         if isinstance(content, Tensor):
             changed[field.name] = function(content)
         elif isinstance(content, tuple):
             changed[field.name] = tuple(map_tensors(term, function) for term in content)
-    return attrs.evolve(value, **changed)
+    frozen: Any = value
+    result: D = attrs.evolve(frozen, **changed)
+    return result
 
 
 def _convert(tensor: Tensor, target: torch.device | torch.dtype | str) -> Tensor:

@@ -13,6 +13,7 @@ from kdlgt.algebra.traceable import traceable
 from kdlgt.errors import ArgumentError
 
 
+@traceable
 @attrs.frozen(eq=False)
 class Multiplicative(Decomposition):
     """``B = Bq Bk^T`` with factors of rank m: the paper's multiplication decomposition (section 4.2).

@@ -20,13 +20,14 @@ def traceable(cls: type[T]) -> type[T]:
     Raises:
         TypeError: the class has converters, validators or default factories, which tracing would leave out.
     """
-    fields = attrs.fields(cls)  # type: ignore[misc]
+    kind: Any = cls
+    fields = attrs.fields(kind)
     for field in fields:
-        if field.converter or field.validator or isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]
+        if field.converter or field.validator or isinstance(field.default, attrs.Factory):
             raise TypeError(f"{cls.__name__}.{field.name} has a converter, validator or factory; traceable takes none")
     names = tuple(field.name for field in fields if not field.kw_only)
     defaults = {field.name: field.default for field in fields if field.default is not attrs.NOTHING}
-    generated: Any = cls.__init__  # type: ignore[misc]
+    generated = kind.__init__
 
     @functools.wraps(generated)
     def init(self: T, *args: Any, **kwargs: Any) -> None:
@@ -36,5 +37,5 @@ def traceable(cls: type[T]) -> type[T]:
         for name, value in {**defaults, **dict(zip(names, args, strict=False)), **kwargs}.items():
             object.__setattr__(self, name, value)
 
-    cls.__init__ = init  # type: ignore[misc, assignment]
+    kind.__init__ = init
     return cls

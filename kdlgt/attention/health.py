@@ -249,7 +249,9 @@ def _row_quantities(inputs: AttentionInputs, features: FeatureMap, rows: Tensor,
         linear, exact = linear + share * part_linear, exact + share * part_exact
         size = size + share[..., 0] * part_size
     assert isinstance(size, Tensor)
-    return size, (linear - exact).abs().sum(-1) / 2
+    difference = linear - exact
+    assert isinstance(difference, Tensor)
+    return size, difference.abs().sum(-1) / 2
 
 
 def _components(inputs: AttentionInputs, rows: Tensor, keys: Tensor) -> Iterator[tuple[_Rows, Tensor]]:

@@ -219,8 +219,6 @@ def segment_sums(blocks: Blocks, features: FeatureMap, layout: Layout, limit: fl
     if blocks.kernel is None:
         return shifted_sums(blocks, features, layout)
     apart = separable(blocks, features, layout, limit)
-    if torch.compiler.is_compiling():
-        return _traced_sums(blocks, features, layout, apart)
     if bool(apart.all()):
         return shifted_sums(blocks, features, layout)
     if not bool(apart.any()):
@@ -234,17 +232,9 @@ def segment_sums(blocks: Blocks, features: FeatureMap, layout: Layout, limit: fl
     return total, row
 
 
-def _traced_sums(blocks: Blocks, features: FeatureMap, layout: Layout, apart: Tensor) -> tuple[Tensor, Tensor]:
-    """The same choice inside a compiled graph: both ways where any segment needs the joint one."""
-
-    def separately() -> tuple[Tensor, Tensor]:
-        return shifted_sums(blocks, features, layout)
-
-    def both() -> tuple[Tensor, Tensor]:
-        chosen = apart[None, :, None, None]
-        pairs = zip(shifted_sums(blocks, features, layout), joint_sums(blocks, features, layout), strict=True)
-        total, row = (torch.where(chosen, one, other) for one, other in pairs)
-        return total, row
-
-    result: tuple[Tensor, Tensor] = torch.cond(apart.all(), separately, both, ())
-    return result
+def both_sums(blocks: Blocks, features: FeatureMap, layout: Layout, apart: Tensor) -> tuple[Tensor, Tensor]:
+    """The same without a branch: both ways for all segments, and each segment's own chosen."""
+    chosen = apart[None, :, None, None]
+    pairs = zip(shifted_sums(blocks, features, layout), joint_sums(blocks, features, layout), strict=True)
+    total, row = (torch.where(chosen, one, other) for one, other in pairs)
+    return total, row

@@ -11,7 +11,7 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TextIO
 
 from cyclopts import App, CycloptsError
 from rich.console import Console
@@ -82,7 +82,14 @@ def run(tokens: Sequence[str], *, debug: bool = False) -> int:
 def _warnings_in_one_line(errors: Console) -> Iterator[None]:
     """Show warnings as messages to the user, without the line of code that gave them."""
 
-    def show(message: Warning | str, *details: object) -> None:
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         errors.print("[bold yellow]warning:[/bold yellow]", end=" ")
         errors.print(str(message), style="yellow", markup=False, highlight=False, soft_wrap=True)
 

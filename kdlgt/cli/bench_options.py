@@ -89,7 +89,9 @@ def _table(benchmark: Benchmark, title: str, action: str, entry: Callable[[Bench
     table = Table("nodes", *benchmark.methods, title=title, title_justify="left")
     for nodes in benchmark.sizes:
         cells = (benchmark.cell(method, nodes, action) for method in benchmark.methods)
-        table.add_row(f"{nodes:,}", *(entry(benchmark, cell) if cell.outcome == "ok" else cell.outcome for cell in cells))
+        table.add_row(
+            f"{nodes:,}", *(entry(benchmark, cell) if cell.outcome == "ok" else cell.outcome for cell in cells)
+        )
     return table
 
 

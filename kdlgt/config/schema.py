@@ -203,7 +203,7 @@ class TrainConfig:
         class_weights: weigh classes by inverse frequency.
         device: where to train; ``auto`` takes a GPU where there is one.
         devices: processes that share each batch of graphs (data parallel), one per GPU or, on a CPU, over gloo.
-        threads: CPU threads of each process; ``None`` takes torch's own choice. Sums over other numbers of threads round
+        threads: CPU threads of each process; ``None`` takes torch's own choice. Sums over other thread counts round
             differently, so a run repeats exactly with the same number alone.
         seed: seed of initialisation, shuffling, dropout and projections.
     """

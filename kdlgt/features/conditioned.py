@@ -156,4 +156,5 @@ def _power(matrix: Tensor, exponent: float) -> Tensor:
     """Power of symmetric positive matrices, eigenvalues bounded to a condition of 1e12."""
     values, vectors = torch.linalg.eigh(matrix)
     bounded = values.clamp_min(0).maximum(values.amax(-1, keepdim=True) * 1e-12).clamp_min(1e-30)
-    return (vectors * bounded.pow(exponent)[..., None, :]) @ vectors.transpose(-1, -2)
+    power: Tensor = (vectors * bounded.pow(exponent)[..., None, :]) @ vectors.transpose(-1, -2)
+    return power

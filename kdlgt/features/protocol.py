@@ -8,11 +8,13 @@ from typing import Literal
 import attrs
 from torch import Tensor, nn
 
+from kdlgt.algebra.traceable import traceable
 from kdlgt.errors import AlgebraError, require_at_least
 
 Side = Literal["query", "key"]
 
 
+@traceable
 @attrs.frozen(eq=False)
 class LogFeatures:
     """Features ``sign * exp(log)``.

@@ -45,12 +45,12 @@ class Graph:
         adjacency = _simple(edges, nodes)
         if symmetrise:
             adjacency = _simple(np.concatenate([edges, edges[::-1]], axis=1), nodes)
-        elif (adjacency != adjacency.T).nnz:
-            one_way = coo_array(adjacency > adjacency.T)
+        one_way = coo_array(csr_array(adjacency - csr_array(adjacency.T)) > 0)
+        if one_way.nnz:
             raise GraphError(
                 f"the graph is directed: {one_way.nnz} edges have no reverse, the first is "
                 f"{one_way.coords[0][0]} -> {one_way.coords[1][0]}. Encodings need undirected graphs; make "
-                "it undirected (torch_geometric.transforms.ToUndirected()) or set `data.symmetrise = true` in the config"
+                "it undirected (torch_geometric.transforms.ToUndirected()), or set data.symmetrise = true in a config"
             )
         return cls(adjacency, data)
 

@@ -62,6 +62,10 @@ def read_structure(batch: Data, structure: Structure, name: str) -> Tensor:
     return value
 
 
+def _unique(structures: Iterable[Structure | None]) -> tuple[Structure, ...]:
+    return tuple({structure.key: structure for structure in structures if structure is not None}.values())
+
+
 @attrs.frozen(eq=False, repr=False)
 class Prepare(BaseTransform):  # type: ignore[misc]
     """Compute structures once per graph: a PyG transform that works as ``pre_transform`` and as ``transform``.
@@ -74,7 +78,7 @@ class Prepare(BaseTransform):  # type: ignore[misc]
         GraphError: when called on a graph that :meth:`Graph.from_data` refuses, or whose features are not finite.
     """
 
-    structures: tuple[Structure, ...] = attrs.field(converter=lambda given: tuple(_unique(given)))
+    structures: tuple[Structure, ...] = attrs.field(converter=_unique)
     symmetrise: bool = False
 
     def forward(self, data: Data) -> Data:
@@ -93,10 +97,6 @@ class Prepare(BaseTransform):  # type: ignore[misc]
     def __repr__(self) -> str:
         inner = ", ".join(map(repr, self.structures))
         return f"Prepare([{inner}], symmetrise={self.symmetrise})"
-
-
-def _unique(structures: Iterable[Structure | None]) -> Iterable[Structure]:
-    return {structure.key: structure for structure in structures if structure is not None}.values()
 
 
 def check_features(data: Data) -> None:

@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
+from kdlgt.algebra.traceable import traceable
 from kdlgt.config.schema import AttentionMode
 from kdlgt.errors import ArgumentError, GraphError
 from kdlgt.graph import graph_ptr
 
 
+@traceable
 @attrs.frozen(eq=False)
 class Segment:
     """Graphs of a batch that attend in one way.

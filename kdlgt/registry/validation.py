@@ -96,12 +96,8 @@ def _options_faults(options: object, extension: Extension) -> Iterator[str]:
 def _instance_faults(spec: Spec) -> Iterator[str]:
     """Options that a spec carries must be values of its own option class."""
     refinements: object = getattr(spec, "refinements", ())
-    series = [("variants", spec.variants)]
-    series += (
-        [("refinements", each) for each in refinements]
-        if isinstance(refinements, tuple)
-        else [("refinements", refinements)]
-    )
+    several = refinements if isinstance(refinements, tuple) else (refinements,)
+    series: list[tuple[str, object]] = [("variants", spec.variants), *(("refinements", each) for each in several)]
     for name, values in series:
         good = isinstance(values, tuple) and all(isinstance(value, spec.options) for value in values)
         if not good:

@@ -168,7 +168,7 @@ def test_gradients_of_the_lowered_dense_form(maker: Callable[[int, torch.Generat
         Additive: ("row", "column"),
         Kernel: ("log_query_features", "log_key_features"),
         Sparse: ("values",),
-    }[type(value)]  # type: ignore[index]
+    }[type(value)]
     tensors = [getattr(value, name).clamp_min(-5).detach().requires_grad_() for name in names]
 
     def dense(*fields: Tensor) -> Tensor:
@@ -182,7 +182,7 @@ def test_an_empty_kernel_row_has_a_zero_gradient_and_not_nan() -> None:
     log = torch.full((3, 1, 2), -torch.inf, dtype=torch.float64, requires_grad=True)
     dense = Kernel(log, torch.zeros(3, 1, 2, dtype=torch.float64)).to_dense()
     assert bool((dense == -torch.inf).all())
-    torch.where(torch.isfinite(dense), dense, 0.0).sum().backward()  # type: ignore[no-untyped-call]
+    torch.where(torch.isfinite(dense), dense, 0.0).sum().backward()
     assert log.grad is not None
     assert bool((log.grad == 0).all())
 

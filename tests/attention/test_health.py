@@ -76,6 +76,8 @@ def test_effective_size_by_its_definition(make_problem: Make, tile: int, monkeyp
     bias = problem.bias("kernel+additive")
     features = features_for(problem, bias)
     lowered = lower(bias)
+    assert lowered.kernel is not None
+    assert lowered.additive is not None
     query, key = (side.transpose(0, 1) / 4**0.25 for side in (problem.q, problem.k))
     phi, psi = (torch.exp(features(side, "query").log) for side in (query, key))
     sides = (lowered.kernel.log_query_features, lowered.kernel.log_key_features)

@@ -167,7 +167,7 @@ def test_finite_at_every_logit_scale(std: float, features: int) -> None:
     q, k, v = (torch.randn(200, 2, 16, generator=generator) for _ in range(3))
     q, k = (side.mul(std).requires_grad_() for side in (q, k))
     output = linear_attention(q, k, v, features=FavorPlus(16, features, 2), ptr=torch.tensor([0, 3, 200]))
-    output.square().sum().backward()  # type: ignore[no-untyped-call]
+    output.square().sum().backward()
     assert q.grad is not None
     assert k.grad is not None
     for tensor in (output, q.grad, k.grad):
@@ -315,7 +315,7 @@ class NoSquare(TorchDispatchMode):
     """Rejects every tensor of N^2 elements or more."""
 
     def __init__(self, nodes: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.limit = nodes * nodes
         self.largest = 0
 
@@ -334,7 +334,7 @@ def test_no_tensor_with_n_squared_elements(make_problem: Make, kind: str) -> Non
     q = problem.q.clone().requires_grad_()
     features = favor(problem, bias, 16)
     with NoSquare(3000) as guard:
-        linear_attention(q, problem.k, problem.v, bias, features=features).sum().backward()  # type: ignore[no-untyped-call]
+        linear_attention(q, problem.k, problem.v, bias, features=features).sum().backward()
     assert guard.largest >= 3000 * 16
 
 
@@ -352,7 +352,7 @@ def test_khatri_rao_products_are_never_built() -> None:
     q = torch.randn(nodes, 1, 8, generator=generator).requires_grad_()
     with NoSquare(nodes) as guard:
         guard.limit = nodes * width * 64 // 4
-        linear_attention(q, q, q, Kernel(log, log), features=FavorPlus(8, 64)).sum().backward()  # type: ignore[no-untyped-call]
+        linear_attention(q, q, q, Kernel(log, log), features=FavorPlus(8, 64)).sum().backward()
     assert guard.largest > 0
 
 
@@ -381,6 +381,6 @@ def test_two_hundred_thousand_nodes_with_sixteen_anchors() -> None:
     q = torch.randn(nodes, 1, 8, generator=generator).requires_grad_()
     with NoSquare(nodes) as guard:
         output = linear_attention(q, q, q, Kernel(log, log), features=FavorPlus(8, 64))
-        output.sum().backward()  # type: ignore[no-untyped-call]
+        output.sum().backward()
     assert bool(torch.isfinite(output).all())
     assert guard.largest <= nodes * 17

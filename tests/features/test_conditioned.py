@@ -104,8 +104,8 @@ def test_another_graph_does_not_move_this_one_in_training() -> None:
     ptr = torch.tensor([0, 50, 120])
     outputs = []
     for scale in (1.0, 5.0):
-        changed = (torch.cat([side[:50], scale * side[50:]]) for side in (q, k, v))
-        outputs.append(linear_attention(*changed, ptr=ptr, features=features)[:50])
+        changed_q, changed_k, changed_v = (torch.cat([side[:50], scale * side[50:]]) for side in (q, k, v))
+        outputs.append(linear_attention(changed_q, changed_k, changed_v, ptr=ptr, features=features)[:50])
     assert torch.equal(*outputs)
 
 

@@ -70,7 +70,7 @@ def test_the_constant_of_favor_plus_plus_minimises_the_variance() -> None:
 
 @pytest.mark.parametrize("cls", [Relu, EluPlusOne])
 def test_maps_with_a_kernel_of_their_own_say_so(cls: type[FeatureMap]) -> None:
-    features = cls(4) if cls is EluPlusOne else cls(4, 8)  # type: ignore[call-arg]
+    features = cls(4) if cls is EluPlusOne else cls(4, 8)
     assert not features.estimates_softmax
     with pytest.raises(AlgebraError, match="does not estimate"):
         features.log_relative_variance(torch.zeros(4), torch.zeros(4))
@@ -91,7 +91,7 @@ def test_finite_at_every_scale(make: Callable[[int, int, int], FeatureMap], std:
     q, k, v = (std * torch.randn(60, 2, 8, generator=generator) for _ in range(3))
     q.requires_grad_()
     output = linear_attention(q, k, v, features=make(8, 2, 16), ptr=torch.tensor([0, 1, 60]))
-    output.sum().backward()  # type: ignore[no-untyped-call]
+    output.sum().backward()
     assert q.grad is not None
     assert bool(torch.isfinite(output).all())
     assert bool(torch.isfinite(q.grad).all())

@@ -1,0 +1,42 @@
+"""A benchmark as a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdlgt.experiments.benchmark import Benchmark
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_GIB = 2.0**30
+
+
+def draw_benchmark(benchmark: Benchmark) -> Figure:
+    """For each action one row: time, ratio to the reference, and peak memory against the number of nodes."""
+    from matplotlib.figure import Figure
+
+    actions = benchmark.actions
+    figure = Figure(figsize=(13, 3.6 * len(actions)), layout="constrained")
+    for axes, action in zip(figure.subplots(len(actions), 3, squeeze=False), actions, strict=True):
+        _row(axes, benchmark, action)
+    figure.suptitle(benchmark.title)
+    return figure
+
+
+def _row(axes: list[Axes], benchmark: Benchmark, action: str) -> None:
+    for method in benchmark.methods:
+        cells = [benchmark.cell(method, nodes, action) for nodes in benchmark.sizes]
+        measured = [cell for cell in cells if cell.outcome == "ok"]
+        nodes = [cell.nodes for cell in measured]
+        ratios = [benchmark.ratio(method, cell.nodes, action) for cell in measured]
+        for panel, values in zip(
+            axes, ([cell.median for cell in measured], ratios, [cell.peak / _GIB for cell in measured]), strict=True
+        ):
+            panel.plot(nodes, values, marker="o", markersize=3, label=method)
+    titles = (f"{action}: seconds", f"time / time of {benchmark.reference}", "peak memory, GiB")
+    for panel, title in zip(axes, titles, strict=True):
+        panel.set(title=title, xlabel="nodes", xscale="log", yscale="log")
+        panel.grid(alpha=0.3)
+    axes[0].legend(frameon=False, fontsize=8)
