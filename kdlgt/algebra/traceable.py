@@ -21,9 +21,10 @@ def traceable(cls: type[T]) -> type[T]:
         TypeError: the class has converters, validators or default factories, which tracing would leave out.
     """
     kind: Any = cls
+    factory: Any = attrs.Factory
     fields = attrs.fields(kind)
     for field in fields:
-        if field.converter or field.validator or isinstance(field.default, attrs.Factory):
+        if field.converter or field.validator or isinstance(field.default, factory):
             raise TypeError(f"{cls.__name__}.{field.name} has a converter, validator or factory; traceable takes none")
     names = tuple(field.name for field in fields if not field.kw_only)
     defaults = {field.name: field.default for field in fields if field.default is not attrs.NOTHING}

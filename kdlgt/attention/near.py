@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -32,25 +31,7 @@ def add_near_field(sums: Tensor, shift: Tensor, inputs: AttentionInputs, feature
     sparse = inputs.lowered.sparse
     assert sparse is not None
     pairs, values = _pairs_within_segments(inputs, sparse.pairs, sparse.values)
-    width = inputs.query.size(0) * features.num_features
-    steps = range(0, pairs.size(1), max(1, _CHUNK_ELEMENTS // width))
-    size = steps.step
-    logs = [
-        cast(
-            "tuple[Tensor, Tensor]",
-            checkpoint(
-                _pair_logs,
-                inputs,
-                features,
-                shift,
-                pairs[:, at : at + size],
-                values[at : at + size],
-                use_reentrant=False,
-                preserve_rng_state=False,
-            ),
-        )
-        for at in steps
-    ]
+    logs = [_recomputed_logs(inputs, features, shift, *chunk) for chunk in _chunks(inputs, features, pairs, values)]
     if not logs:
         return sums
     estimate, exact = (torch.cat(parts, dim=1) for parts in zip(*logs, strict=True))
@@ -60,6 +41,28 @@ def add_near_field(sums: Tensor, shift: Tensor, inputs: AttentionInputs, feature
     change = torch.exp(exact - row_top) - estimate * torch.exp(-row_top)
     weighted = change[..., None] * value[:, pairs[1]]
     return (sums * torch.exp(-top)[..., None]).index_add(1, pairs[0], weighted)
+
+
+def _chunks(
+    inputs: AttentionInputs, features: FeatureMap, pairs: Tensor, values: Tensor
+) -> list[tuple[Tensor, Tensor]]:
+    """Pairs with their values, in chunks; a compiler gets one: it does not know their number."""
+    if torch.compiler.is_compiling():
+        return [(pairs, values)]
+    size = max(1, _CHUNK_ELEMENTS // (inputs.query.size(0) * features.num_features))
+    return [(pairs[:, at : at + size], values[at : at + size]) for at in range(0, pairs.size(1), size)]
+
+
+def _recomputed_logs(
+    inputs: AttentionInputs, features: FeatureMap, shift: Tensor, pairs: Tensor, values: Tensor
+) -> tuple[Tensor, Tensor]:
+    """:func:`_pair_logs` now, and again in the backward pass; compilers decide on their own."""
+    if torch.compiler.is_compiling():
+        return _pair_logs(inputs, features, shift, pairs, values)
+    result: tuple[Tensor, Tensor] = checkpoint(
+        _pair_logs, inputs, features, shift, pairs, values, use_reentrant=False, preserve_rng_state=False
+    )
+    return result
 
 
 def _pairs_within_segments(inputs: AttentionInputs, pairs: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,10 +13,10 @@ from kdlgt.experiments.reproduce.outcome import Request
 
 
 @pytest.fixture
-def request_of(tmp_path: pathlib.Path):
+def request_of(tmp_path: pathlib.Path) -> Callable[..., Request]:
     """Makes requests that write into the test's folder."""
 
-    def make(experiment: str, **values: object) -> Request:
+    def make(experiment: str, **values: Any) -> Request:
         return Request(experiment=experiment, folder=tmp_path / experiment, **values)
 
     return make

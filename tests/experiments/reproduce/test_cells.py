@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from concurrent.futures.process import BrokenProcessPool
+from typing import Any
 
 import attrs
 import pytest
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.plugins
 
 
 @pytest.fixture
-def cell(tmp_path, monkeypatch, tiny_graphs) -> Cell:
+def cell(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, tiny_graphs: Any) -> Cell:
     monkeypatch.setattr(cells, "data_set", lambda name: tiny_graphs)
     return Cell(system="gcn", data="distance", seed=0, budget="small", folder=tmp_path)
 
@@ -35,7 +36,7 @@ def test_a_cell_trains_and_is_found_again(cell: Cell) -> None:
     assert finished(cell) == result
 
 
-def test_other_settings_are_another_cell(cell: Cell, monkeypatch, tiny_graphs) -> None:
+def test_other_settings_are_another_cell(cell: Cell, monkeypatch: pytest.MonkeyPatch, tiny_graphs: Any) -> None:
     write_result(cell, CellResult(system="gcn", data="distance", seed=0, status="trained", test=0.5))
     assert finished(cell) is not None
     monkeypatch.setattr(cells, "data_set", lambda name: attrs.evolve(tiny_graphs, epochs=7))
@@ -57,7 +58,7 @@ def test_a_refusal_is_a_result_that_is_tried_again(cell: Cell) -> None:
     assert finished(cell) is None
 
 
-def test_an_exhausted_memory_is_a_result_with_the_need(cell: Cell, monkeypatch) -> None:
+def test_an_exhausted_memory_is_a_result_with_the_need(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     def exhausted(cell: Cell) -> None:
         raise TrainingError("out of memory in epoch 1") from RuntimeError("you tried to allocate 5000000000 bytes")
 
@@ -70,7 +71,7 @@ def test_an_exhausted_memory_is_a_result_with_the_need(cell: Cell, monkeypatch) 
 
 
 @pytest.mark.parametrize("error", [TrainingError("stopped by SIGTERM after 1 epochs"), RuntimeError("a fault")])
-def test_a_signal_or_a_fault_is_no_result(cell: Cell, monkeypatch, error: Exception) -> None:
+def test_a_signal_or_a_fault_is_no_result(cell: Cell, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def stopped(cell: Cell) -> None:
         raise error
 
@@ -79,7 +80,7 @@ def test_a_signal_or_a_fault_is_no_result(cell: Cell, monkeypatch, error: Except
         train_cell(cell)
 
 
-def test_cells_that_are_there_are_not_trained_again(cell: Cell, monkeypatch) -> None:
+def test_cells_that_are_there_are_not_trained_again(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     there = CellResult(system="gcn", data="distance", seed=0, status="trained", test=0.25)
     write_result(cell, there)
     monkeypatch.setattr(workers._Worker, "train", lambda self, cell: pytest.fail("trained again"))
@@ -88,7 +89,7 @@ def test_cells_that_are_there_are_not_trained_again(cell: Cell, monkeypatch) -> 
     assert said == []
 
 
-def test_a_new_cell_is_written_at_once(cell: Cell, monkeypatch) -> None:
+def test_a_new_cell_is_written_at_once(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     new = CellResult(system="gcn", data="distance", seed=0, status="trained", test=0.25)
     monkeypatch.setattr(workers._Worker, "train", lambda self, cell: new)
     said: list[CellResult] = []
@@ -96,7 +97,9 @@ def test_a_new_cell_is_written_at_once(cell: Cell, monkeypatch) -> None:
     assert json.loads(cell.file.read_text())["test"] == 0.25
 
 
-def test_a_process_that_is_killed_counts_as_out_of_memory_and_the_next_cell_runs(cell: Cell, monkeypatch) -> None:
+def test_a_killed_process_counts_as_out_of_memory_and_the_next_cell_runs(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The karate club is no data set of the paper, so the second cell is refused, by a process that lives."""
     with workers._Worker(None) as worker:
         pool = worker._open()
@@ -109,7 +112,7 @@ def test_a_process_that_is_killed_counts_as_out_of_memory_and_the_next_cell_runs
         assert worker.pid != first
 
 
-def _killed(pid: int):
+def _killed(pid: int) -> Any:
     from concurrent.futures import Future
 
     os.kill(pid, signal.SIGKILL)
@@ -119,7 +122,7 @@ def _killed(pid: int):
 
 
 @pytest.mark.slow
-def test_two_cells_on_a_ray_cluster(tmp_path, data_root) -> None:
+def test_two_cells_on_a_ray_cluster(tmp_path: Any, data_root: Any) -> None:
     pytest.importorskip("ray")
     from kdlgt.experiments.reproduce.ray_cells import run_cells_on_ray
 
@@ -137,7 +140,7 @@ def test_two_cells_on_a_ray_cluster(tmp_path, data_root) -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_beyond_the_memory_limit_says_so(tmp_path, data_root) -> None:
+def test_a_cell_beyond_the_memory_limit_says_so(tmp_path: Any, data_root: Any) -> None:
     cell = Cell(system="sapdgt", data="mutag", seed=0, budget="small", folder=tmp_path, data_root=data_root)
     (result,) = workers.run_cells([cell], lambda result: None, memory_limit=20_000_000)
     assert result.status == "out of memory"

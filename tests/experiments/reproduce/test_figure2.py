@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from kdlgt.experiments.reproduce.figure2_claims import judge_all, slope
 SIZES = (2048, 2896, 4096, 8192, 16384)
 
 
-def curves(linear: float, dense: float, width: int = 64, sizes: tuple[int, ...] = SIZES):
+def curves(linear: float, dense: float, width: int = 64, sizes: tuple[int, ...] = SIZES) -> Any:
     """Rows of LSAT at ``linear * N`` and SAT at ``dense * N^2`` seconds, memory likewise."""
     cells = [
         Cell(
@@ -27,7 +28,7 @@ def curves(linear: float, dense: float, width: int = 64, sizes: tuple[int, ...] 
     return figure2.rows_of(width, Benchmark(title="", cells=tuple(cells), reference="linear"))
 
 
-def verdicts(rows) -> dict[str, str]:
+def verdicts(rows: Any) -> dict[str, str]:
     return {claim.key.removeprefix("figure2."): claim.verdict for claim in judge_all(rows)}
 
 
@@ -74,7 +75,7 @@ def test_a_cell_beyond_a_limit_has_no_numbers() -> None:
 
 @pytest.mark.slow
 @pytest.mark.plugins
-def test_tiny_graphs(request_of) -> None:
+def test_tiny_graphs(request_of: Any) -> None:
     settings = figure2.Settings(sizes=(64, 128), widths=(16, 32), features=8, repeats=1, memory=2.0, seconds=60.0)
     outcome = figure2.run(request_of("figure2"), settings)
     assert len(outcome.tables[0].rows) == 2 * 2 * 3 * 2

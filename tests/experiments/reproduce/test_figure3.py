@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,11 +42,11 @@ def test_what_overflows_is_infinite() -> None:
 
 
 @pytest.mark.plugins
-def test_a_tiny_run(request_of, tiny_graphs) -> None:
+def test_a_tiny_run(request_of: Any, tiny_graphs: Any) -> None:
     request = request_of("figure3")
     outcome = figure3.run(request, figure3.Settings(graphs=5, data=tiny_graphs))
     assert outcome.settings["graphs"] == 5
-    rows = outcome.tables[0].records
+    rows: Any = outcome.tables[0].records
     assert [(row["model"], row["layer"]) for row in rows[:3]] == [("LSAT", 1), ("LSAT", 2), ("LSAT", 3)]
     assert all(row["mean c_max"] == "none (c >= 1)" or row["mean c_max"] > 0 for row in rows)
     assert len(outcome.tables[1].rows) == 10

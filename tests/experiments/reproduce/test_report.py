@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
@@ -13,7 +14,7 @@ from kdlgt.experiments.reproduce.claims import judge
 from kdlgt.experiments.reproduce.outcome import Outcome, Picture, Table
 
 
-def outcome(request=None) -> Outcome:
+def outcome(request: Any = None) -> Outcome:
     return Outcome(
         name="lemma1",
         title="A <title>",
@@ -29,7 +30,7 @@ def outcome(request=None) -> Outcome:
     )
 
 
-def test_the_folder_has_data_picture_command_versions_and_seed(request_of) -> None:
+def test_the_folder_has_data_picture_command_versions_and_seed(request_of: Any) -> None:
     request = request_of("lemma1", seed=5)
     experiments.run_one(request, outcome)
     written = {path.name for path in request.folder.iterdir()}
@@ -52,7 +53,7 @@ def test_the_folder_has_data_picture_command_versions_and_seed(request_of) -> No
     assert (request.folder / "numbers.csv").read_text() == "a,b\n1,0.123456\n2,\n"
 
 
-def test_the_page_is_self_contained_and_escaped(request_of) -> None:
+def test_the_page_is_self_contained_and_escaped(request_of: Any) -> None:
     request = request_of("lemma1")
     experiments.run_one(request, outcome)
     page = (request.folder / "report.html").read_text()
@@ -64,9 +65,9 @@ def test_the_page_is_self_contained_and_escaped(request_of) -> None:
     assert "200 rows in <code>long.csv</code>" in page
 
 
-def test_all_goes_on_after_one_that_cannot_run(request_of, monkeypatch) -> None:
-    def chosen(name: str):
-        def refuse(request):
+def test_all_goes_on_after_one_that_cannot_run(request_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(name: str) -> Any:
+        def refuse(request: Any) -> Any:
             raise DataError("no files")
 
         return refuse if name == "table1" else outcome

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from kdlgt.experiments.reproduce import sapd
 from kdlgt.graph import Graph, generate
+from kdlgt.graph.anchors import anchor_distances
 from kdlgt.registry import load_plugins
 
 SETTINGS = sapd.Settings(
@@ -16,9 +19,9 @@ SETTINGS = sapd.Settings(
 
 
 @pytest.mark.plugins
-def test_gap_is_attained_at_twice_k_and_the_claims_follow(request_of) -> None:
+def test_gap_is_attained_at_twice_k_and_the_claims_follow(request_of: Any) -> None:
     outcome = sapd.run(request_of("sapd"), SETTINGS)
-    gaps = outcome.tables[0].records
+    gaps: Any = outcome.tables[0].records
     assert all(row["smallest gap"] >= 0 and row["largest gap"] <= row["2R"] for row in gaps)
     assert any(row["largest gap"] == row["2k"] for row in gaps if row["cap"] is None)
     verdicts = {claim.key: claim.verdict for claim in outcome.claims}
@@ -30,7 +33,7 @@ def test_gap_is_attained_at_twice_k_and_the_claims_follow(request_of) -> None:
 def test_gap_on_a_path_by_hand() -> None:
     """Three nodes, the middle one covers all: 0 to itself it is 2 hops from an end over the anchor, 0 apart."""
     graph = Graph.from_data(generate.path(3))
-    found = sapd._gap(sapd.anchor_distances(graph, 1), sapd.all_distances(graph), 1)
+    found = sapd._gap(anchor_distances(graph, 1), sapd.all_distances(graph), 1)
     assert (found["anchors"], found["radius R"], found["largest gap"]) == (1, 1, 2)
     assert found["mean gap"] == pytest.approx(4 / 9, abs=1e-3)
 
@@ -52,7 +55,7 @@ def test_mean_pooling_gives_every_row_the_same_attention() -> None:
 
 
 def test_coverage_grows_with_the_cap() -> None:
-    rows = sapd.cover_records({"grid": generate.grid(7, 7)}, SETTINGS)
+    rows: Any = sapd.cover_records({"grid": generate.grid(7, 7)}, SETTINGS)
     covered = [row["covered"] for row in rows if row["k"] == 2]
     assert covered == sorted(covered)
     assert covered[0] < covered[-1]

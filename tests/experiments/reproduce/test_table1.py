@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 import torch
@@ -12,7 +14,7 @@ from kdlgt.experiments.reproduce import table1
 from kdlgt.experiments.reproduce.datasets import DATA_SETS, DataSet
 
 
-def raw(edges: list[list[int]], labels: list[int], **values: object) -> RawData:
+def raw(edges: list[list[int]], labels: list[int], **values: Any) -> RawData:
     graph = Data(edge_index=torch.tensor(edges), y=torch.tensor(labels), num_nodes=len(labels))
     return RawData(graphs=[graph], level="node", task="multiclass", out_features=2, **values)
 
@@ -34,7 +36,7 @@ def test_features_in_words() -> None:
     assert entry["edge features"] == "5"
 
 
-def test_the_table_of_the_karate_club(request_of, tiny_nodes: DataSet) -> None:
+def test_the_table_of_the_karate_club(request_of: Any, tiny_nodes: DataSet) -> None:
     outcome = table1.run(request_of("table1"), [tiny_nodes])
     (row,) = outcome.tables[0].records
     assert (row["data set"], row["mean nodes"], row["mean edges"], row["outputs"]) == ("karate", 34, 78, 4)
@@ -42,7 +44,7 @@ def test_the_table_of_the_karate_club(request_of, tiny_nodes: DataSet) -> None:
     assert "karate" in outcome.claims[0].measured
 
 
-def test_a_data_set_that_cannot_be_read_says_so_in_its_row(request_of, tiny_nodes: DataSet) -> None:
+def test_a_data_set_that_cannot_be_read_says_so_in_its_row(request_of: Any, tiny_nodes: DataSet) -> None:
     outcome = table1.run(request_of("table1"), [attrs.evolve(tiny_nodes, name="karat"), tiny_nodes])
     missing, found = outcome.tables[0].records
     assert "Did you mean 'karate'" in str(missing["remark"])
@@ -51,12 +53,12 @@ def test_a_data_set_that_cannot_be_read_says_so_in_its_row(request_of, tiny_node
 
 @pytest.mark.parametrize(("lastfm", "verdict"), [(0.2, "holds"), (0.87, "does not hold")])
 def test_the_claim_on_homogeneity(lastfm: float, verdict: str) -> None:
-    shares = {"Cora": 0.81, "Citeseer": 0.74, "PubMed": 0.8, "LastFM-Asia": lastfm}
+    shares: dict[str, float | None] = {"Cora": 0.81, "Citeseer": 0.74, "PubMed": 0.8, "LastFM-Asia": lastfm}
     assert table1._homogeneity(shares).verdict == verdict
 
 
 @pytest.mark.slow
-def test_the_ten_data_sets(request_of, data_root) -> None:
+def test_the_ten_data_sets(request_of: Any, data_root: Any) -> None:
     outcome = table1.run(request_of("table1", data_root=data_root))
     rows = {row["data set"]: row for row in outcome.tables[0].records}
     assert list(rows) == [data.title for data in DATA_SETS]

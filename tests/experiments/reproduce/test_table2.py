@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def results(**values: tuple[float, ...]) -> dict[tuple[str, str], Score]:
     }
 
 
-def verdicts(found) -> dict[str, str]:
+def verdicts(found: Any) -> dict[str, str]:
     return {claim.key: claim.verdict for claim in found}
 
 
@@ -78,8 +79,8 @@ def test_claims_without_cells_are_not_tested() -> None:
     assert set(verdicts(judge_all({}, small=False)).values()) == {"not tested"}
 
 
-def cell(system: str, seed: int, **values: object) -> CellResult:
-    given = {"status": "trained", "metric": "accuracy", **values}
+def cell(system: str, seed: int, **values: Any) -> CellResult:
+    given: dict[str, Any] = {"status": "trained", "metric": "accuracy", **values}
     return CellResult(system=system, data="cora", seed=seed, **given)
 
 
@@ -100,7 +101,7 @@ def test_mean_and_deviation() -> None:
     assert str(Score(values=(0.5, 0.7))) == "0.600 ± 0.141"
 
 
-def test_names_are_checked_before_anything_runs(request_of) -> None:
+def test_names_are_checked_before_anything_runs(request_of: Any) -> None:
     request = request_of("table2")
     with pytest.raises(UnknownNameError, match="Did you mean 'sapdgt'"):
         table2.chosen_settings(request, systems=["sapdg"])
@@ -110,7 +111,7 @@ def test_names_are_checked_before_anything_runs(request_of) -> None:
         table2.chosen_settings(request, seeds=0)
 
 
-def test_the_grid_of_cells(request_of) -> None:
+def test_the_grid_of_cells(request_of: Any) -> None:
     request = request_of("table2", seed=4)
     chosen = table2.chosen_settings(request, ["mutag", "cora"], ["lsat", "gcn"], 2)
     made = table2.make_cells(request, chosen)
@@ -123,11 +124,11 @@ def test_the_grid_of_cells(request_of) -> None:
     assert table2.chosen_settings(request).systems == table2.all_systems()
 
 
-def test_the_outcome_holds_table_picture_and_claims(request_of, monkeypatch) -> None:
+def test_the_outcome_holds_table_picture_and_claims(request_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     request = request_of("table2")
     values = {"lsat": 0.6, "sat": None}
 
-    def trained(self, cell) -> CellResult:
+    def trained(self: Any, cell: Any) -> CellResult:
         value = values[cell.system]
         if value is None:
             return CellResult(system=cell.system, data=cell.data, seed=cell.seed, status="out of memory", peak=10**10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from kdlgt.errors import UnknownNameError
@@ -15,7 +17,7 @@ pytestmark = pytest.mark.plugins
 
 @pytest.mark.parametrize("system", system_names())
 @pytest.mark.parametrize("budget", ["small", "full"])
-def test_every_cell_of_the_table_is_a_config(system: str, budget: str) -> None:
+def test_every_cell_of_the_table_is_a_config(system: str, budget: Literal["small", "full"]) -> None:
     registry = load_plugins()
     for entry in DATA_SETS:
         config, _ = run_config(run_tree(system, entry, budget, 3), entry, registry)
