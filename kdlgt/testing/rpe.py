@@ -54,10 +54,16 @@ CHECKS: dict[str, Callable[[RPECase], None]] = {
 """Every check by name; its docstring says what must hold."""
 
 NEEDS: dict[str, tuple[str, ...]] = {
+    "reference": ("finite",),
+    "preparation": ("finite",),
+    "isolation": ("finite",),
+    "sums": ("lowered",),
+    "exact attention": ("lowered", "sums"),
     "reference gradient": ("reference",),
     "approximation": ("reference",),
     "refinement": ("reference",),
 }
+"""Checks that would fail for the same reason; all of them need the first."""
 
 
 def rpe_checks(spec: RPESpec, options: Any = None) -> list[Check]:

@@ -44,7 +44,7 @@ def dtype(case: RPECase) -> None:
     data = case.prepared(rpe, case.ordinary["grid 3x4"])
     double = case.value(rpe, data)
     _assert_dtype(double, torch.float64)
-    single = copy.deepcopy(rpe).float()
+    single = case.rpe().float()
     value = single(data.clone(), data.x.float() if rpe.needs_states else None)
     _assert_dtype(value, torch.float32)
     expected = case.observed(double, data)
