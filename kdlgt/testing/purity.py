@@ -37,12 +37,12 @@ def same_fields(a: Data, b: Data) -> str:
     left, right = a.to_dict(), b.to_dict()
     if left.keys() != right.keys():
         return f"fields {sorted(left.keys() ^ right.keys())}"
-    return ", ".join(key for key in left if not _same(left[key], right[key]))
+    return ", ".join(key for key in left if not same_values(left[key], right[key]))
 
 
-def _same(a: Any, b: Any) -> bool:
+def same_values(a: Any, b: Any) -> bool:
+    """Whether two fields are equal; NaN equals NaN here."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        # Equal bits: NaN equals NaN here.
         return a.dtype == b.dtype and a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
     return bool(a == b)
 

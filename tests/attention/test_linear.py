@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 import kdlgt.attention.linear as linear_module
@@ -20,6 +18,7 @@ from kdlgt.attention.inputs import gather_inputs
 from kdlgt.attention.sums import shifted_sums
 from kdlgt.errors import ArgumentError, DtypeError
 from kdlgt.features import FavorPlus
+from kdlgt.testing import LargeTensorError, NoSquare
 
 Make = Callable[..., Any]
 
@@ -311,23 +310,6 @@ def test_activation_checkpointing_leaves_the_gradient_alone(make_problem: Make) 
 # -- no N x N (CASES 19) -----------------------------------------------------------------------------------------------
 
 
-class NoSquare(TorchDispatchMode):
-    """Rejects every tensor of N^2 elements or more."""
-
-    def __init__(self, nodes: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.limit = nodes * nodes
-        self.largest = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, Tensor):
-                self.largest = max(self.largest, leaf.numel())
-                assert leaf.numel() < self.limit, f"{func} made a tensor of {tuple(leaf.shape)}"
-        return result
-
-
 def test_no_tensor_with_n_squared_elements(make_problem: Make, kind: str) -> None:
     problem = make_problem(3000, dtype=torch.float32)
     bias = problem.bias(kind)
@@ -340,7 +322,7 @@ def test_no_tensor_with_n_squared_elements(make_problem: Make, kind: str) -> Non
 
 def test_the_guard_sees_exact_attention(make_problem: Make) -> None:
     problem = make_problem(300, dtype=torch.float32)
-    with pytest.raises(AssertionError, match="made a tensor"), NoSquare(300):
+    with pytest.raises(LargeTensorError, match="made a tensor"), NoSquare(300):
         exact_attention(problem.q, problem.k, problem.v, implementation="dense")
 
 
@@ -350,8 +332,7 @@ def test_khatri_rao_products_are_never_built() -> None:
     generator = torch.Generator().manual_seed(0)
     log = torch.randn(nodes, 1, width, generator=generator)
     q = torch.randn(nodes, 1, 8, generator=generator).requires_grad_()
-    with NoSquare(nodes) as guard:
-        guard.limit = nodes * width * 64 // 4
+    with NoSquare(nodes, limit=nodes * width * 64 // 4) as guard:
         linear_attention(q, q, q, Kernel(log, log), features=FavorPlus(8, 64)).sum().backward()
     assert guard.largest > 0
 
