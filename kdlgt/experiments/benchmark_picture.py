@@ -19,8 +19,11 @@ def draw_benchmark(benchmark: Benchmark) -> Figure:
 
     actions = benchmark.actions
     figure = Figure(figsize=(13, 3.6 * len(actions)), layout="constrained")
-    for axes, action in zip(figure.subplots(len(actions), 3, squeeze=False), actions, strict=True):
+    panels = figure.subplots(len(actions), 3, squeeze=False)
+    for axes, action in zip(panels, actions, strict=True):
         _row(axes, benchmark, action)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     figure.suptitle(benchmark.title)
     return figure
 
@@ -39,4 +42,3 @@ def _row(axes: list[Axes], benchmark: Benchmark, action: str) -> None:
     for panel, title in zip(axes, titles, strict=True):
         panel.set(title=title, xlabel="nodes", xscale="log", yscale="log")
         panel.grid(alpha=0.3)
-    axes[0].legend(frameon=False, fontsize=8)

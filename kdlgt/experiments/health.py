@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import tempfile
 from collections.abc import Iterable, Sequence
 
 import attrs
@@ -14,7 +15,7 @@ from kdlgt.model import GraphTransformer, ModelHealth, model_health
 from kdlgt.registry import load_plugins
 from kdlgt.train.checkpoint import load_checkpoint, load_weights
 from kdlgt.train.run_folder import RunFolder
-from kdlgt.train.session import Session
+from kdlgt.train.session import Session, train_run
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -50,6 +51,23 @@ def open_model(
         load_weights(folder.best, load_checkpoint(folder.best), session.model)
     batch = first_batch(session.batches.evaluation("val"))
     return OpenedModel(name=str(target), model=session.model.eval(), batch=batch, trained=folder is not None)
+
+
+def open_trained(
+    target: pathlib.Path, *, overrides: Sequence[str] = (), data_root: pathlib.Path | None = None
+) -> OpenedModel:
+    """Open a run folder, or train a config into a folder that is removed afterwards.
+
+    Raises:
+        KdlgtError: as :func:`open_model`, or training failed.
+    """
+    if target.is_dir():
+        return open_model(target, overrides=overrides, data_root=data_root)
+    registry = load_plugins()
+    with tempfile.TemporaryDirectory() as folder:
+        run = pathlib.Path(folder) / "run"
+        train_run(load_config(target, overrides, registry), run, data_root=data_root, registry=registry)
+        return attrs.evolve(open_model(run, data_root=data_root), name=str(target))
 
 
 def first_batch(batches: Iterable[Data]) -> Data:
