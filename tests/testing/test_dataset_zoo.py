@@ -90,7 +90,13 @@ DATASETS: dict[str, tuple[Callable[..., Any], dict[str, Any], set[str]]] = {
 
 
 def dataset_spec(factory: Callable[..., Any], claims: dict[str, Any]) -> DatasetSpec:
-    declared = {"name": "specimen", "factory": factory, "options": NoOptions, "level": "graph", "summary": "a specimen"}
+    declared: dict[str, Any] = {
+        "name": "specimen",
+        "factory": factory,
+        "options": NoOptions,
+        "level": "graph",
+        "summary": "a specimen",
+    }
     return DatasetSpec(**(declared | claims))
 
 
@@ -182,7 +188,7 @@ ABSOLUTE: dict[str, tuple[Callable[[], Structure], dict[str, Any], set[str]]] = 
 @pytest.mark.parametrize("specimen", ABSOLUTE)
 def test_each_fault_of_an_absolute_encoding_is_caught_by_its_own_check_alone(specimen: str) -> None:
     make, claims, expected = ABSOLUTE[specimen]
-    declared = {
+    declared: dict[str, Any] = {
         "name": "specimen",
         "factory": lambda options: make(),
         "options": NoOptions,

@@ -111,9 +111,13 @@ class Mutates(FavorPlus):
         return features
 
 
+def _drift(value: int) -> int:
+    return value + 1
+
+
 @attrs.frozen(kw_only=True)
 class DriftingOptions:
-    num_features: int = attrs.field(default=8, converter=lambda value: value + 1)
+    num_features: int = attrs.field(default=8, converter=_drift)
 
 
 OTHER_KERNEL = {"estimates_softmax": False}

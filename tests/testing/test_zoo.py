@@ -446,7 +446,8 @@ class ForgetsItsState(Sound):
         self.calls: list[int] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_parameters": {"weight": nn.Parameter(self.weight.detach() + 1)}}
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
+        return state | {"_parameters": {"weight": nn.Parameter(self.weight.detach() + 1)}}
 
 
 class Mutates(Sound):

@@ -235,6 +235,36 @@ def test_ctrl_c_leaves_what_there_is_and_resume_finishes_it(
 
 
 @pytest.mark.slow
+def test_when_its_time_is_over_a_sweep_can_be_resumed(
+    start: Start, config_file: MakeConfigFile, tmp_path: pathlib.Path
+) -> None:
+    options = ["--num-samples", "2", "--scheduler", "none"]
+    process = start(config_file(epochs=5), *options, "--time-budget", "1")
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, output
+    assert "2 of 2 trials are left" in output
+    again = start(config_file(epochs=5), *options, "--resume")
+    output, _ = again.communicate(timeout=PATIENCE)
+    assert again.returncode == 0, output
+    assert [row["status"] for row in results(tmp_path)] == ["finished"] * 2
+
+
+@pytest.mark.slow
+def test_a_trial_that_fails_in_its_config_leaves_the_others_alone(
+    start: Start, config_file: MakeConfigFile, tmp_path: pathlib.Path
+) -> None:
+    space = tmp_path / "space.toml"
+    space.write_text("model.hidden = {choice = [8, 12]}\nmodel.heads = {choice = [2, 8]}\n")
+    process = start(config_file(), "--search", "grid", "--scheduler", "none")
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, output
+    rows = results(tmp_path)
+    assert [row["status"] for row in rows] == ["finished"] * 3 + ["failed"]
+    assert "model.heads = 8; allowed: a divisor of hidden = 12" in rows[3]["error"]
+    assert "allowed: a divisor of hidden = 12" in " ".join(output.split())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [["--scheduler", "pbt"], ["--scheduler", "median"], ["--search", "optuna"]])
 def test_other_ways_to_search(
     options: list[str], start: Start, config_file: MakeConfigFile, tmp_path: pathlib.Path

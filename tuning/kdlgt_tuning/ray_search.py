@@ -39,7 +39,7 @@ LOGGED = {
 #: Read by Ray, here and in the workers.
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # the coming default; silences its announcement
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a trial without GPUs sees none
     "RAY_AIR_NEW_OUTPUT": "0",  # the new output prints its configuration even when told to be silent
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths in configs keep their meaning
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # trials write their own run folders

@@ -141,8 +141,9 @@ def _picture(counted: dict[str, Statistics]) -> Picture:
     share = {title: value.homogeneity for title, value in counted.items() if value.homogeneity is not None}
     left: Any
     left, right = axes[0]
-    left.boxplot(list(graphs.values()), orientation="horizontal", tick_labels=list(graphs), showfliers=True, sym=".")
-    left.set_xscale("log")
+    if graphs:
+        left.boxplot(list(graphs.values()), orientation="horizontal", tick_labels=list(graphs), sym=".")
+        left.set_xscale("log")
     finish(left, "nodes per graph", "", "graph-level data sets")
     bars = right.barh(list(share), list(share.values()), color="#4c78a8")
     right.bar_label(bars, fmt="%.2f", padding=3, fontsize=8)

@@ -45,7 +45,7 @@ def test_the_table_of_the_karate_club(request_of: Any, tiny_nodes: DataSet) -> N
 
 
 def test_a_data_set_that_cannot_be_read_says_so_in_its_row(request_of: Any, tiny_nodes: DataSet) -> None:
-    outcome = table1.run(request_of("table1"), [attrs.evolve(tiny_nodes, name="karat"), tiny_nodes])
+    outcome = table1.run(request_of("table1"), [attrs.evolve(tiny_nodes, name="karat", title="karat"), tiny_nodes])
     missing, found = outcome.tables[0].records
     assert "Did you mean 'karate'" in str(missing["remark"])
     assert found["graphs"] == 1
