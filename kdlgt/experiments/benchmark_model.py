@@ -21,7 +21,7 @@ from kdlgt.graph.generate import random_regular
 from kdlgt.registry import Registry, load_plugins
 
 ACTIONS = ("training step", "evaluation")
-CLASSES = 10
+CLASSES = 5
 COLUMNS = 16
 
 

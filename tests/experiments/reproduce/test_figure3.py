@@ -18,13 +18,13 @@ def errors(*layers: list[float]) -> Errors:
 
 
 def test_the_papers_distribution_holds() -> None:
-    claims = _claims(errors([0.05, 0.1, 0.1, 0.3], [0.1] * 4))
+    claims = _claims(errors([0.05, 0.1, 0.1, 0.3], [0.1] * 4), "8 epochs")
     assert [claim.verdict for claim in claims] == ["holds"] * 3
-    assert "mean 0.138, largest 0.3; factors 1.319 and 1.857" in claims[2].measured
+    assert "mean 0.138, largest 0.3; factors 1.319 and 1.857; r = 64, 8 epochs" in claims[2].measured
 
 
 def test_one_layer_far_from_zero_contradicts_it() -> None:
-    claims = _claims(errors([0.1] * 4, [5.0, 7.0, 9.0, 0.1]))
+    claims = _claims(errors([0.1] * 4, [5.0, 7.0, 9.0, 0.1]), "8 epochs")
     assert [claim.verdict for claim in claims] == ["does not hold", "does not hold", "does not hold"]
     assert "25.0 %" in claims[1].measured
 
