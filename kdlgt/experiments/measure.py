@@ -163,7 +163,7 @@ def measure(action: Callable[[], object], baseline: int) -> Reading:
     """Run once: seconds, and peak memory above the baseline."""
     gc.collect()
     _trim()
-    _reset_peak()
+    reset_peak()
     _synchronise()
     start = time.perf_counter()
     action()
@@ -195,7 +195,8 @@ def peak_memory() -> int:
     return _status("VmHWM") or _highest_ever()
 
 
-def _reset_peak() -> None:
+def reset_peak() -> None:
+    """Measure :func:`peak_memory` from here on, where the system can."""
     if _on_gpu():
         torch.cuda.reset_peak_memory_stats()
     with contextlib.suppress(OSError):

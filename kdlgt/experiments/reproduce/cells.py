@@ -11,8 +11,9 @@ from typing import Any, Literal
 import attrs
 
 from kdlgt.errors import KdlgtError
+from kdlgt.experiments.measure import peak_memory, reset_peak
 from kdlgt.experiments.reproduce.datasets import data_set
-from kdlgt.experiments.reproduce.memory import MemoryNeed, asked_bytes, peak_bytes, start_peak
+from kdlgt.experiments.reproduce.memory import MemoryNeed, asked_bytes
 from kdlgt.experiments.reproduce.outcome import Budget
 from kdlgt.experiments.reproduce.training import run_tree, train_tree
 from kdlgt.registry import load_plugins
@@ -120,7 +121,7 @@ def train_cell(cell: Cell) -> CellResult:
     A refusal and an exhausted memory are results; a signal to stop is not.
     """
     start = time.perf_counter()
-    start_peak()
+    reset_peak()
     try:
         result = _train(cell)
     except (KdlgtError, MemoryError, RuntimeError) as error:
@@ -135,7 +136,7 @@ def train_cell(cell: Cell) -> CellResult:
         test=result.test[result.metric],
         val=result.val[result.metric],
         parameters=result.parameters,
-        peak=peak_bytes(),
+        peak=peak_memory(),
         collapsed=_collapsed(cell),
         seconds=round(time.perf_counter() - start, 2),
     )
@@ -157,7 +158,7 @@ def _result(cell: Cell, status: Status, **values: Any) -> CellResult:
 def _explained(cell: Cell, error: BaseException) -> CellResult:
     asked = asked_bytes(error)
     if asked is not None:
-        return out_of_memory(cell, MemoryNeed(peak_bytes(), asked))
+        return out_of_memory(cell, MemoryNeed(peak_memory(), asked))
     if not isinstance(error, KdlgtError):
         raise error
     return _result(cell, "failed", reason=str(error))

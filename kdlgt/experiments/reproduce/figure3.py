@@ -96,7 +96,7 @@ def run(request: Request, settings: Settings | None = None, registry: Registry |
         notes=(
             "The paper does not give the number of random features, the width or the training of its model.",
             "c falls as 1/sqrt(r): the table says which r would bring the median c_max below 1.",
-            "c_max is the worst pair of a graph; the mean total variation says how far whole rows are from the softmax.",
+            "c_max is the worst pair of a graph; total variation says how far whole rows are from the softmax.",
         ),
     )
 

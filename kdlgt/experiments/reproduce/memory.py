@@ -1,11 +1,10 @@
-"""How much memory a computation held, how much it asked for in vain, and a limit that makes it fail early."""
+"""How much memory a computation asked for in vain, how much there is, and a limit that makes it fail early."""
 
 from __future__ import annotations
 
 import pathlib
 import re
 import resource
-import sys
 
 import attrs
 import torch
@@ -13,7 +12,6 @@ import torch
 _UNITS = {"bytes": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _ASKED = re.compile(r"(?:tried|Tried|Unable) to allocate ([\d.]+) (bytes|[KMGT]iB|B)")
 _STATUS = pathlib.Path("/proc/self/status")
-_CLEAR = pathlib.Path("/proc/self/clear_refs")
 _INFO = pathlib.Path("/proc/meminfo")
 
 
@@ -46,24 +44,6 @@ def asked_bytes(error: BaseException) -> int | None:
             return 0
         seen = seen.__cause__ or seen.__context__
     return None
-
-
-def start_peak() -> None:
-    """Start measuring the peak anew; where the system cannot, the peak is that of the whole process."""
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-    elif _CLEAR.exists():
-        _CLEAR.write_text("5")
-
-
-def peak_bytes() -> int:
-    """Largest memory held since :func:`start_peak`: of the GPU where there is one, else of this process."""
-    if torch.cuda.is_available():
-        return int(torch.cuda.max_memory_allocated())
-    if _STATUS.exists():
-        return status_bytes(_STATUS.read_text(), "VmHWM")
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return largest if sys.platform == "darwin" else largest * 1024
 
 
 def status_bytes(text: str, name: str) -> int:

@@ -20,6 +20,13 @@ Budget = Literal["small", "full"]
 Entry = str | int | float | bool | None
 
 
+def number(row: Mapping[str, Entry], column: str) -> float:
+    """An entry that is a number."""
+    value = row[column]
+    assert isinstance(value, int | float)
+    return value
+
+
 @attrs.frozen(kw_only=True)
 class Request:
     """What a person asked for.

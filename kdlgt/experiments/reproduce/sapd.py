@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -14,18 +13,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from kdlgt.attention import exact_attention
-from kdlgt.experiments.reproduce.charts import finish, panels
 from kdlgt.experiments.reproduce.claims import Claim, judge
-from kdlgt.experiments.reproduce.outcome import Entry, Outcome, Picture, Request, Table
+from kdlgt.experiments.reproduce.outcome import Entry, Outcome, Request, Table, number
+from kdlgt.experiments.reproduce.sapd_picture import NO_RPE, draw
 from kdlgt.graph import Graph, Prepare, generate
 from kdlgt.graph.anchors import AnchorDistances, anchor_distances, choose_anchors
 from kdlgt.graph.search import breadth_first_distances
 from kdlgt.registry import Registry, load_plugins
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-NO_RPE = "no RPE"
 
 
 @attrs.frozen(kw_only=True)
@@ -100,7 +94,7 @@ def run(request: Request, settings: Settings | None = None, registry: Registry |
             Table.of("sapd_coverage", "Coverage against the cap", covers),
             Table.of("sapd_total_variation", "Total variation from attention with the SPD bias", variation),
         ),
-        pictures=(_picture(gaps, counts, covers, variation),),
+        pictures=(draw(gaps, counts, covers, variation),),
         claims=(*_gap_claims(gaps), _linear_claim(counts), _pooling_claim(variation)),
         notes=("Mean pooling (one softmax per anchor, averaged) is our reading of the paper's 'pool'.",),
     )
@@ -203,10 +197,10 @@ def total_variation(rows: Tensor, true: Tensor) -> float:
 
 def _gap_claims(gaps: list[dict[str, Entry]]) -> tuple[Claim, Claim]:
     free = [row for row in gaps if row["cap"] is None]
-    within_k = [row for row in free if _number(row, "largest gap") <= _number(row, "k")]
-    worst = max(free, key=lambda row: _number(row, "largest gap") / _number(row, "k"))
-    inside = [row for row in gaps if _number(row, "smallest gap") >= 0 and _number(row, "largest gap") <= _limit(row)]
-    reached = sum(_number(row, "largest gap") == _number(row, "2k") for row in free)
+    within_k = [row for row in free if number(row, "largest gap") <= number(row, "k")]
+    worst = max(free, key=lambda row: number(row, "largest gap") / number(row, "k"))
+    inside = [row for row in gaps if number(row, "smallest gap") >= 0 and number(row, "largest gap") <= _limit(row)]
+    reached = sum(number(row, "largest gap") == number(row, "2k") for row in free)
     return (
         judge(
             "sapd.error",
@@ -223,23 +217,17 @@ def _gap_claims(gaps: list[dict[str, Entry]]) -> tuple[Claim, Claim]:
 
 
 def _limit(row: dict[str, Entry]) -> float:
-    return _number(row, "2k") if row["cap"] is None else _number(row, "2R")
-
-
-def _number(row: dict[str, Entry], column: str) -> float:
-    value = row[column]
-    assert isinstance(value, int | float)
-    return value
+    return number(row, "2k") if row["cap"] is None else number(row, "2R")
 
 
 def _linear_claim(counts: list[dict[str, Entry]]) -> Claim:
     """Anchors at fixed k stay a constant share of N on graphs of bounded degree: N K is then quadratic."""
     regular = [row for row in counts if row["graph"] == "6-regular"]
-    largest = max(_number(row, "N") for row in regular)
+    largest = max(number(row, "N") for row in regular)
     growth = {
-        k: _growth([row for row in regular if row["k"] == k]) for k in sorted({_number(row, "k") for row in regular})
+        k: _growth([row for row in regular if row["k"] == k]) for k in sorted({number(row, "k") for row in regular})
     }
-    shares = [f"{100 * _number(row, 'share of N'):.1f} % at k = {row['k']}" for row in regular if row["N"] == largest]
+    shares = [f"{100 * number(row, 'share of N'):.1f} % at k = {row['k']}" for row in regular if row["N"] == largest]
     listed = ", ".join(f"N^{exponent:.2f} at k = {k:g}" for k, exponent in growth.items())
     return judge(
         "sapd.linear",
@@ -250,77 +238,16 @@ def _linear_claim(counts: list[dict[str, Entry]]) -> Claim:
 
 def _growth(rows: list[dict[str, Entry]]) -> float:
     """Exponent of the number of anchors in N, least squares in logs."""
-    sizes, anchors = (np.log([_number(row, column) for row in rows]) for column in ("N", "anchors"))
+    sizes, anchors = (np.log([number(row, column) for row in rows]) for column in ("N", "anchors"))
     return float(np.polyfit(sizes, anchors, 1)[0])
 
 
 def _pooling_claim(variation: list[dict[str, Entry]]) -> Claim:
-    gains = [_number(row, NO_RPE) - _number(row, "mean") for row in variation]
-    worst = max(variation, key=lambda row: _number(row, NO_RPE) - _number(row, "softmin"))
+    gains = [number(row, NO_RPE) - number(row, "mean") for row in variation]
+    worst = max(variation, key=lambda row: number(row, NO_RPE) - number(row, "softmin"))
     return judge(
         "sapd.pooling",
         max(gains) > 0.05,
         f"mean pooling is nearer to SPD attention than no RPE by {max(gains):.3f} at most; e.g. {worst['graph']}, "
         f"c = {worst['c']}: no RPE {worst[NO_RPE]}, mean {worst['mean']}, softmin {worst['softmin']}",
     )
-
-
-def _picture(
-    gaps: list[dict[str, Entry]],
-    counts: list[dict[str, Entry]],
-    covers: list[dict[str, Entry]],
-    variation: list[dict[str, Entry]],
-) -> Picture:
-    figure, axes = panels(2, 2)
-    _draw_gaps(axes[0, 0], [row for row in gaps if row["cap"] is None])
-    _draw_counts(axes[0, 1], [row for row in counts if row["graph"] in ("6-regular", "grid")])
-    _draw_covers(axes[1, 0], covers)
-    _draw_variation(axes[1, 1], variation)
-    return Picture(name="sapd", title="SAPD against SPD", figure=figure)
-
-
-def _draw_gaps(axes: Axes, rows: list[dict[str, Entry]]) -> None:
-    for colour, name in enumerate(dict.fromkeys(str(row["graph"]) for row in rows)):
-        own = [row for row in rows if row["graph"] == name]
-        hops = [_number(row, "k") for row in own]
-        axes.plot(hops, [_number(row, "largest gap") for row in own], "o-", ms=4, color=f"C{colour}", label=name)
-        axes.plot(hops, [_number(row, "mean gap") for row in own], "x:", ms=4, color=f"C{colour}")
-    hops = sorted({_number(row, "k") for row in rows})
-    axes.plot(hops, [2 * k for k in hops], "k--", lw=1, label="2k")
-    axes.plot(hops, hops, color="grey", ls="--", lw=1, label="k (the paper's)")
-    axes.set_xticks(hops)
-    finish(axes, "k", "min SAPD - SPD", "gap: largest (lines), mean (dotted)")
-
-
-def _draw_counts(axes: Axes, rows: list[dict[str, Entry]]) -> None:
-    for line, name in zip(("-", ":"), dict.fromkeys(str(row["graph"]) for row in rows), strict=False):
-        for colour, k in enumerate(sorted({_number(row, "k") for row in rows})):
-            own = [row for row in rows if row["graph"] == name and row["k"] == k]
-            sizes, anchors = ([_number(row, column) for row in own] for column in ("N", "anchors"))
-            axes.plot(sizes, anchors, f"o{line}", ms=3, color=f"C{colour}", label=f"{name}, k = {k:g}")
-    axes.set(xscale="log", yscale="log")
-    axes.set_xscale("log", base=2)
-    finish(axes, "N", "anchors", "anchors without a cap grow with N")
-
-
-def _draw_covers(axes: Axes, rows: list[dict[str, Entry]]) -> None:
-    largest = max(_number(row, "k") for row in rows)
-    lines = (":", "-")
-    for colour, name in enumerate(dict.fromkeys(str(row["graph"]) for row in rows)):
-        for line, k in zip(lines, (largest - 1, largest), strict=True):
-            own = [row for row in rows if row["graph"] == name and row["k"] == k]
-            caps, covered = ([_number(row, column) for row in own] for column in ("cap", "covered"))
-            axes.plot(caps, covered, f"o{line}", ms=3, color=f"C{colour}", label=name if line == "-" else None)
-    axes.set_xscale("log", base=2)
-    axes.set_ylim(0, 1.05)
-    finish(axes, "cap on anchors", "share of nodes covered", f"coverage at k = {largest:g} (dotted: {largest - 1:g})")
-
-
-def _draw_variation(axes: Axes, rows: list[dict[str, Entry]]) -> None:
-    names = [f"{row['graph']}\nc = {row['c']}" for row in rows]
-    place = np.arange(len(rows))
-    for shift, pooling in enumerate((NO_RPE, "mean", "softmin")):
-        axes.bar(place + 0.27 * (shift - 1), [_number(row, pooling) for row in rows], 0.25, label=pooling)
-    axes.set_xticks(place, names, fontsize=6, rotation=45, ha="right")
-    axes.set_ylim(0, 1.15)
-    finish(axes, "", "total variation", "distance from attention with the SPD bias")

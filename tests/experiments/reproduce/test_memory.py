@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pathlib
 import subprocess
 import sys
 
 import pytest
-import torch
 
 from kdlgt.errors import TrainingError
 from kdlgt.experiments.reproduce import memory
@@ -35,17 +33,6 @@ def test_the_cause_counts_and_other_errors_do_not() -> None:
 
 def test_need_in_words() -> None:
     assert memory.in_words(memory.MemoryNeed(held=10**9, asked=5 * 10**8).at_least) == "1.50 GB"
-
-
-def test_the_peak_is_measured_anew() -> None:
-    if not pathlib.Path("/proc/self/clear_refs").exists() or torch.cuda.is_available():
-        pytest.skip("the peak of a process cannot be reset here")
-    memory.start_peak()
-    before = memory.peak_bytes()
-    torch.zeros(25_000_000).add_(1)
-    assert memory.peak_bytes() - before > 50_000_000
-    memory.start_peak()
-    assert memory.peak_bytes() < before + 50_000_000
 
 
 BEYOND = """
