@@ -3,7 +3,14 @@
 from kdlgt.features.conditioned import Conditioned
 from kdlgt.features.elementwise import EluPlusOne, Relu
 from kdlgt.features.protocol import FeatureMap, LogFeatures, Side
-from kdlgt.features.random import FavorPlus, FavorPlusPlus, Hyperbolic, RandomProjection, Trigonometric
+from kdlgt.features.random import (
+    FavorPlus,
+    FavorPlusPlus,
+    Hyperbolic,
+    HyperbolicPlusPlus,
+    RandomProjection,
+    Trigonometric,
+)
 
 __all__ = [
     "Conditioned",
@@ -12,6 +19,7 @@ __all__ = [
     "FavorPlusPlus",
     "FeatureMap",
     "Hyperbolic",
+    "HyperbolicPlusPlus",
     "LogFeatures",
     "RandomProjection",
     "Relu",

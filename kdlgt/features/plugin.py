@@ -7,7 +7,14 @@ import attrs
 from kdlgt.features.conditioned import Conditioned
 from kdlgt.features.elementwise import EluPlusOne, Relu
 from kdlgt.features.protocol import FeatureMap
-from kdlgt.features.random import FavorPlus, FavorPlusPlus, Hyperbolic, RandomProjection, Trigonometric
+from kdlgt.features.random import (
+    FavorPlus,
+    FavorPlusPlus,
+    Hyperbolic,
+    HyperbolicPlusPlus,
+    RandomProjection,
+    Trigonometric,
+)
 from kdlgt.registry import FeatureMapSpec, hookimpl
 
 _PERFORMER = "Choromanski et al., Rethinking Attention with Performers, ICLR 2021"
@@ -37,14 +44,14 @@ def _projected(cls: type[RandomProjection], dim: int, heads: int, options: Proje
     return cls(dim, options.num_features, heads, orthogonal=options.orthogonal, seed=options.seed)
 
 
-def _favor_plus_plus(dim: int, heads: int, options: ProjectionOptions) -> FeatureMap:
-    """FAVOR++ with its constant following the moments of queries and keys."""
-    return Conditioned(_projected(FavorPlusPlus, dim, heads, options), centre=False, balance=False)
+def _tuned(cls: type[FavorPlusPlus], dim: int, heads: int, options: ProjectionOptions) -> FeatureMap:
+    """A map with its constant following the moments of queries and keys."""
+    return Conditioned(_projected(cls, dim, heads, options), centre=False, balance=False)
 
 
 @hookimpl
 def kdlgt_feature_maps() -> list[FeatureMapSpec]:
-    """FAVOR+, FAVOR++, hyperbolic, trigonometric, elu + 1, ReLU."""
+    """FAVOR+, FAVOR++, hyperbolic, both of these combined, trigonometric, elu + 1, ReLU."""
     return [
         FeatureMapSpec(
             name="favor+",
@@ -55,7 +62,7 @@ def kdlgt_feature_maps() -> list[FeatureMapSpec]:
         ),
         FeatureMapSpec(
             name="favor++",
-            factory=_favor_plus_plus,
+            factory=lambda dim, heads, options: _tuned(FavorPlusPlus, dim, heads, options),
             options=ProjectionOptions,
             summary="optimal positive features, unbiased for exp(q.k); tuned to the moments of queries and keys",
             source="Likhosherstov et al., Chefs' Random Tables, NeurIPS 2022",
@@ -66,6 +73,13 @@ def kdlgt_feature_maps() -> list[FeatureMapSpec]:
             options=ProjectionOptions,
             summary="positive features in pairs exp(+-w.x), unbiased for exp(q.k)",
             source=_PERFORMER,
+        ),
+        FeatureMapSpec(
+            name="hyperbolic++",
+            factory=lambda dim, heads, options: _tuned(HyperbolicPlusPlus, dim, heads, options),
+            options=ProjectionOptions,
+            summary="FAVOR++ in pairs +-w.x, unbiased for exp(q.k); tuned to the moments of queries and keys",
+            source="Choromanski et al., ICLR 2021, and Likhosherstov et al., NeurIPS 2022, combined",
         ),
         FeatureMapSpec(
             name="trigonometric",

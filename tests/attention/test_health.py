@@ -22,12 +22,13 @@ from kdlgt.features import (
     FavorPlusPlus,
     FeatureMap,
     Hyperbolic,
+    HyperbolicPlusPlus,
     Relu,
     Trigonometric,
 )
 
 Make = Callable[..., Any]
-SOFTMAX_MAPS = [FavorPlus, FavorPlusPlus, Hyperbolic, Trigonometric]
+SOFTMAX_MAPS = [FavorPlus, FavorPlusPlus, Hyperbolic, HyperbolicPlusPlus, Trigonometric]
 
 
 def rows_of(attention: Callable[..., Tensor], problem: Any, bias: Any, **options: Any) -> Tensor:

@@ -16,6 +16,7 @@ from kdlgt.features import (
     FavorPlusPlus,
     FeatureMap,
     Hyperbolic,
+    HyperbolicPlusPlus,
     LogFeatures,
     RandomProjection,
     Relu,
@@ -23,12 +24,12 @@ from kdlgt.features import (
 )
 from kdlgt.registry import load_plugins
 
-SOFTMAX: list[type[RandomProjection]] = [FavorPlus, FavorPlusPlus, Hyperbolic, Trigonometric]
+SOFTMAX: list[type[RandomProjection]] = [FavorPlus, FavorPlusPlus, Hyperbolic, HyperbolicPlusPlus, Trigonometric]
 ALL: list[Callable[[int, int, int], FeatureMap]] = [
     *[lambda dim, heads, r, cls=cls: cls(dim, r, heads) for cls in [*SOFTMAX, Relu]],
     lambda dim, heads, r: EluPlusOne(dim, heads),
 ]
-NAMES = ["favor+", "favor++", "hyperbolic", "trigonometric", "relu", "elu+1"]
+NAMES = ["favor+", "favor++", "hyperbolic", "hyperbolic++", "trigonometric", "relu", "elu+1"]
 
 
 def value(features: LogFeatures) -> torch.Tensor:
@@ -66,6 +67,19 @@ def test_the_constant_of_favor_plus_plus_minimises_the_variance() -> None:
         moved = copy.deepcopy(features)
         moved.constant += change
         assert float(moved.log_relative_variance(q[None], k[None])) > float(best)
+
+
+def test_pairs_of_favor_plus_plus_are_the_best_of_their_family() -> None:
+    """At least as good as both maps that it combines, whatever the size of the logits."""
+    for size in (0.05, 0.4, 1.5):
+        q, k = torch.full((1, 6), size, dtype=torch.float64), torch.full((1, 6), size, dtype=torch.float64)
+        square = (q + k).square().sum()[None]
+        variances = []
+        for cls in (HyperbolicPlusPlus, FavorPlusPlus, Hyperbolic):
+            features = cls(6, 4).double()
+            features.adapt(square)
+            variances.append(float(features.log_relative_variance(q, k)))
+        assert variances[0] <= min(variances[1:]) + 1e-9, size
 
 
 @pytest.mark.parametrize("cls", [Relu, EluPlusOne])
@@ -107,7 +121,7 @@ def test_a_graph_alone_equals_the_graph_in_a_batch(make: Callable[[int, int, int
     torch.testing.assert_close(both[:5], alone)
 
 
-@pytest.mark.parametrize("cls", [FavorPlus, FavorPlusPlus, Hyperbolic])
+@pytest.mark.parametrize("cls", [FavorPlus, FavorPlusPlus, Hyperbolic, HyperbolicPlusPlus])
 def test_gradients(cls: type[RandomProjection]) -> None:
     features = cls(3, 4, 1).double()
     x = torch.randn(4, 1, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
@@ -130,7 +144,7 @@ def test_redrawing_is_seeded_and_leaves_the_global_state_alone(cls: type[RandomP
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.parametrize("cls", [Hyperbolic, Trigonometric])
+@pytest.mark.parametrize("cls", [Hyperbolic, HyperbolicPlusPlus, Trigonometric])
 def test_an_odd_number_of_features_is_refused(cls: type[RandomProjection]) -> None:
     with pytest.raises(ArgumentError, match="multiple of 2"):
         cls(4, 7)
