@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.table import Table
 
-    from kdlgt.experiments.benchmark_error import ErrorTable
+    from kdlgt.experiments.benchmark_error import ErrorCell, ErrorTable
 
 
 def error(
@@ -70,6 +72,7 @@ def error(
             listener=lambda line: progress.print(line, style="dim"),
         )
         console().print(error_table(found))
+        console().print(time_table(found))
         tables.append(found)
     write_json(json_, {"models": [found.to_dict() for found in tables]})
     if png is not None:
@@ -78,17 +81,26 @@ def error(
 
 
 def error_table(found: ErrorTable) -> Table:
-    """One row per map; total variation, its ratio to the baseline and the time of one layer at each r."""
+    """One row per map: total variation and its ratio to independent FAVOR+ at each r."""
+    title = f"{found.name}: total variation to the softmax (ratio to independent FAVOR+); best of each r in bold"
+    return _table(found, title, lambda cell: f"{cell.total_variation:.3f} ({cell.ratio:.2f})")
+
+
+def time_table(found: ErrorTable) -> Table:
+    """One row per map: time of the linear attention of one layer, forward."""
+    return _table(found, "time of one layer, ms", lambda cell: f"{cell.seconds * 1e3:.1f}")
+
+
+def _table(found: ErrorTable, title: str, entry: Callable[[ErrorCell], str]) -> Table:
     from rich.table import Table
 
-    title = f"{found.name}: total variation to the softmax (ratio to iid FAVOR+), and time of one layer"
     table = Table("feature map", *(f"r = {count}" for count in found.counts), title=title, title_justify="left")
     cells = {(cell.method, cell.features): cell for cell in found.cells}
     for method in dict.fromkeys(cell.method for cell in found.cells):
         row = []
         for count in found.counts:
             cell = cells.get((method, count))
-            text = "" if cell is None else f"{cell.total_variation:.3f} ({cell.ratio:.2f}) {cell.seconds * 1e3:.1f} ms"
+            text = "" if cell is None else entry(cell)
             row.append(f"[bold]{text}[/bold]" if cell is not None and cell == found.best(count) else text)
         table.add_row(method, *row)
     return table

@@ -265,7 +265,11 @@ def test_a_trial_that_fails_in_its_config_leaves_the_others_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [["--scheduler", "pbt"], ["--scheduler", "median"], ["--search", "optuna"]])
+@pytest.mark.parametrize(
+    "options",
+    [["--scheduler", "pbt"], ["--scheduler", "median"], ["--search", "optuna"]],
+    ids=lambda options: options[1],
+)
 def test_other_ways_to_search(
     options: list[str], start: Start, config_file: MakeConfigFile, tmp_path: pathlib.Path
 ) -> None:
