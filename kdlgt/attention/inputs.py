@@ -23,6 +23,7 @@ class AttentionInputs:
         key_log_weight: [H or 1, N], or ``None``.
         lowered: the rest of the bias.
         segment: [N] segment of each node, numbered from 0; ``None`` for a single graph.
+        num_segments: how many there are, where their number is known without looking at values; else ``None``.
     """
 
     query: Tensor
@@ -31,6 +32,7 @@ class AttentionInputs:
     key_log_weight: Tensor | None
     lowered: Lowered
     segment: Tensor | None
+    num_segments: int | None = None
 
 
 def gather_inputs(
@@ -55,9 +57,15 @@ def gather_inputs(
         key = concatenate_heads(key, lowered.multiplicative.key_factor.to(dtype))
     weight = None if lowered.additive is None else lowered.additive.column.T.to(dtype)
     part = None if lowered.partition is None else lowered.partition.part
-    segment = _segments(q.size(0), _checked_ptr(ptr, q), part)
+    ptr = _checked_ptr(ptr, q)
     return AttentionInputs(
-        query.transpose(0, 1), key.transpose(0, 1), v.to(dtype).transpose(0, 1), weight, lowered, segment
+        query.transpose(0, 1),
+        key.transpose(0, 1),
+        v.to(dtype).transpose(0, 1),
+        weight,
+        lowered,
+        _segments(q.size(0), ptr, part),
+        ptr.numel() - 1 if ptr is not None and part is None else None,
     )
 
 

@@ -49,26 +49,38 @@ class Layout:
         return self.slot is not None or self.num_blocks * self.block > self.num_nodes
 
     @classmethod
-    def of(cls, segment: Tensor | None, nodes: int) -> Layout:
-        """Lay out nodes by their segment number; segments need not be contiguous."""
+    def of(cls, segment: Tensor | None, nodes: int, num_segments: int | None = None) -> Layout:
+        """Lay out nodes by their segment number; segments need not be contiguous.
+
+        With ``num_segments``, a compiled graph knows all sizes: it takes as many blocks as there can be.
+        """
         if segment is None:
             return cls.single(nodes)
-        counts = torch.bincount(segment)
         if torch.compiler.is_compiling():
-            # The number of segments is no number yet, and must not decide anything.
-            block = _TRACED_BLOCK
-        elif counts.numel() == 1:
+            return cls._traced(segment, nodes, num_segments)
+        counts = torch.bincount(segment)
+        if counts.numel() == 1:
             return cls.single(nodes)
-        else:
-            block = _block_size(nodes, counts.numel())
+        block = _block_size(nodes, counts.numel())
         blocks = (counts + block - 1) // block
-        first_block = blocks.cumsum(0) - blocks
-        order = torch.argsort(segment, stable=True)
-        sorted_segment = segment[order]
-        within = torch.arange(nodes, device=segment.device) - (counts.cumsum(0) - counts)[sorted_segment]
-        slot = torch.empty_like(segment)
-        slot[order] = first_block[sorted_segment] * block + within
         block_segment = torch.repeat_interleave(blocks)
+        slot = _slots(segment, counts, blocks, block)
+        return cls(block, slot, block_segment, block_segment.numel(), counts.numel(), nodes)
+
+    @classmethod
+    def _traced(cls, segment: Tensor, nodes: int, num_segments: int | None) -> Layout:
+        """The layout in a compiled graph, where sizes must not decide anything."""
+        block = _TRACED_BLOCK
+        if num_segments is None:
+            counts = torch.bincount(segment)
+            blocks = (counts + block - 1) // block
+            block_segment = torch.repeat_interleave(blocks)
+        else:
+            counts = segment.new_zeros(num_segments).scatter_add(0, segment, torch.ones_like(segment))
+            blocks = (counts + block - 1) // block
+            numbers = torch.arange(nodes // block + num_segments, device=segment.device)
+            block_segment = torch.searchsorted(blocks.cumsum(0), numbers, right=True).clamp_max(num_segments - 1)
+        slot = _slots(segment, counts, blocks, block)
         return cls(block, slot, block_segment, block_segment.numel(), counts.numel(), nodes)
 
     def select(self, chosen: Tensor) -> Layout:
@@ -107,6 +119,15 @@ class Layout:
         start = per_block.new_full((x.size(0), self.num_segments, 1, x.size(3)), -torch.inf)
         index = self.segment[None, :, None, None].expand_as(per_block)
         return start.scatter_reduce(1, index, per_block, "amax")[:, self.segment]
+
+
+def _slots(segment: Tensor, counts: Tensor, blocks: Tensor, block: int) -> Tensor:
+    """The row of each node [N]: its segment's first block, and its place within the segment."""
+    order = torch.argsort(segment, stable=True)
+    ordered = segment[order]
+    within = torch.arange(segment.numel(), device=segment.device) - (counts.cumsum(0) - counts)[ordered]
+    first_block = blocks.cumsum(0) - blocks
+    return torch.empty_like(segment).index_copy(0, order, first_block[ordered] * block + within)
 
 
 def _block_size(nodes: int, segments: int) -> int:

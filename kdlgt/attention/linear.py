@@ -8,11 +8,11 @@ import attrs
 import torch
 from torch import Tensor
 
-from kdlgt.algebra import Decomposition, Kernel
+from kdlgt.algebra import Decomposition
 from kdlgt.attention.inputs import AttentionInputs, gather_inputs
 from kdlgt.attention.layout import Layout
 from kdlgt.attention.near import add_near_field
-from kdlgt.attention.sums import Blocks, both_sums, segment_sums, separable, shifted_sums
+from kdlgt.attention.sums import Blocks, segment_sums
 from kdlgt.errors import ArgumentError
 from kdlgt.features import FavorPlus, FeatureMap
 
@@ -77,7 +77,7 @@ def attend(inputs: AttentionInputs, features: FeatureMap) -> Tensor:
         )
     query, key, weight = features.precondition(inputs.query, inputs.key, inputs.key_log_weight)
     conditioned = attrs.evolve(inputs, query=query, key=key, key_log_weight=weight)
-    layout = Layout.of(inputs.segment, inputs.query.size(1))
+    layout = Layout.of(inputs.segment, inputs.query.size(1), inputs.num_segments)
     mixture = inputs.lowered.mixture
     if mixture is None:
         return _output(conditioned, features, layout)
@@ -91,52 +91,12 @@ def attend(inputs: AttentionInputs, features: FeatureMap) -> Tensor:
 
 def _output(inputs: AttentionInputs, features: FeatureMap, layout: Layout) -> Tensor:
     """Attention output [H, N, dv] of one softmax."""
-    if torch.compiler.is_compiling() and inputs.lowered.kernel is not None:
-        sums, shift = _traced_sums(inputs, features, layout)
-    else:
-        sums, shift = _to_nodes(layout, segment_sums(_blocks(inputs, layout), features, layout, SEPARABLE_RANGE))
+    sums, shift = segment_sums(_blocks(inputs, layout), features, layout, SEPARABLE_RANGE)
+    sums, shift = layout.to_nodes(sums), layout.to_nodes(shift)
     if inputs.lowered.sparse is not None:
         sums = add_near_field(sums, shift, inputs, features)
     denominator = sums[..., -1:]
     return sums[..., :-1] / torch.where(denominator == 0, 1.0, denominator)
-
-
-def _to_nodes(layout: Layout, sums: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    return layout.to_nodes(sums[0]), layout.to_nodes(sums[1])
-
-
-def _traced_sums(inputs: AttentionInputs, features: FeatureMap, layout: Layout) -> tuple[Tensor, Tensor]:
-    """The choice of :func:`segment_sums` as a branch of a compiled graph.
-
-    The compiler wants dense results and dense gradients of a branch: so it begins and ends with nodes (the number of
-    blocks is not known while tracing), and what it reads is multiplied by one (the gradient of a product is dense).
-    """
-    apart = separable(_blocks(inputs, layout), features, layout, SEPARABLE_RANGE)
-
-    def separate() -> tuple[Tensor, Tensor]:
-        sums, shift = _to_nodes(layout, shifted_sums(_blocks(_times_one(inputs), layout), features, layout))
-        return sums.contiguous(), shift.contiguous()
-
-    def both() -> tuple[Tensor, Tensor]:
-        sums, shift = _to_nodes(layout, both_sums(_blocks(_times_one(inputs), layout), features, layout, apart))
-        return sums.contiguous(), shift.contiguous()
-
-    result: tuple[Tensor, Tensor] = torch.cond(apart.all(), separate, both, ())
-    return result
-
-
-def _times_one(inputs: AttentionInputs) -> AttentionInputs:
-    weight, kernel = inputs.key_log_weight, inputs.lowered.kernel
-    assert kernel is not None
-    sides = Kernel(kernel.log_query_features * 1, kernel.log_key_features * 1)
-    return attrs.evolve(
-        inputs,
-        query=inputs.query * 1,
-        key=inputs.key * 1,
-        value=inputs.value * 1,
-        key_log_weight=None if weight is None else weight * 1,
-        lowered=attrs.evolve(inputs.lowered, kernel=sides),
-    )
 
 
 def _blocks(inputs: AttentionInputs, layout: Layout) -> Blocks:

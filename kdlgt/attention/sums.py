@@ -215,9 +215,14 @@ def _spread(extremes: Sequence[Tensor], layout: Layout) -> Tensor:
 
 
 def segment_sums(blocks: Blocks, features: FeatureMap, layout: Layout, limit: float) -> tuple[Tensor, Tensor]:
-    """Sums and row shifts; each segment takes the way that its own logs ask for, so that graphs stay isolated."""
+    """Sums and row shifts; each segment takes the way that its own logs ask for, so that graphs stay isolated.
+
+    In a compiled graph, which cannot branch on values, all take the joint way: it is right for any logs.
+    """
     if blocks.kernel is None:
         return shifted_sums(blocks, features, layout)
+    if torch.compiler.is_compiling():
+        return joint_sums(blocks, features, layout)
     apart = separable(blocks, features, layout, limit)
     if bool(apart.all()):
         return shifted_sums(blocks, features, layout)
@@ -229,12 +234,4 @@ def segment_sums(blocks: Blocks, features: FeatureMap, layout: Layout, limit: fl
         index = chosen.nonzero().flatten()
         part, part_row = way(blocks.select(chosen), features, layout.select(chosen))
         total, row = total.index_copy(1, index, part), row.index_copy(1, index, part_row)
-    return total, row
-
-
-def both_sums(blocks: Blocks, features: FeatureMap, layout: Layout, apart: Tensor) -> tuple[Tensor, Tensor]:
-    """The same without a branch: both ways for all segments, and each segment's own chosen."""
-    chosen = apart[None, :, None, None]
-    pairs = zip(shifted_sums(blocks, features, layout), joint_sums(blocks, features, layout), strict=True)
-    total, row = (torch.where(chosen, one, other) for one, other in pairs)
     return total, row
