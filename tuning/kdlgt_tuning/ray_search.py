@@ -175,8 +175,7 @@ def _new_tuner(trainable: Any, plan: Plan) -> tune.Tuner:
             search_alg=algorithm,
             scheduler=_scheduler(plan),
             max_concurrent_trials=settings.max_concurrent or None,
-            # A trial that pbt pauses is in the middle of an epoch, and keeps its worker until the end of that.
-            reuse_actors=settings.scheduler != "pbt",
+            reuse_actors=True,
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_name,
         ),
