@@ -159,6 +159,7 @@ class _Builder:
             feed_forward=round(config.feed_forward * config.hidden),
             norm=config.norm,
             dropout=config.dropout,
+            recompute=config.recompute,
         )
 
     def attention(self, shared: RPE | None) -> AttentionBlock:

@@ -20,6 +20,7 @@ def model(
     heads: int = 4,
     features: int = 64,
     rpe: str = "sat",
+    recompute: Annotated[bool, Parameter(negative=())] = False,
     device: Literal["cpu", "cuda"] = "cpu",
     seed: int = 0,
     grid: Annotated[Grid, Parameter(name="*")] = DEFAULT,
@@ -45,6 +46,8 @@ def model(
         Number of random features r.
     rpe
         An installed encoding, with its default options, or none; sat makes the model LSAT.
+    recompute
+        Compute layers again in the backward pass: the memory of one layer for all.
     device
         Where to measure.
     seed
@@ -62,6 +65,7 @@ def model(
         hidden=hidden,
         heads=heads,
         features=features,
+        recompute=recompute,
         rpe=None if rpe == "none" else rpe,
         device=device,
         seed=seed,

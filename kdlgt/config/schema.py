@@ -110,6 +110,8 @@ class ModelConfig:
         attend: whether layers attend at all; false leaves the local branch alone (a plain GNN).
         readout: pooling for graph-level tasks.
         share_rpe: one set of RPE parameters for all layers (Graphormer) instead of one per layer.
+        recompute: compute each layer again in the backward pass instead of keeping its intermediates: the memory of one
+            layer for all, and about a third more time.
     """
 
     hidden: int = attrs.field(default=64, validator=checks.integer(1))
@@ -123,6 +125,7 @@ class ModelConfig:
     attend: bool = True
     readout: Literal["mean", "sum", "max", "attention"] = "mean"
     share_rpe: bool = False
+    recompute: bool = False
     attention: AttentionConfig = AttentionConfig()
     features: FeatureMapComponent = Component(name="favor+")
     rpe: tuple[RPEComponent, ...] = ()

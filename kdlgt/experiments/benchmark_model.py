@@ -32,6 +32,7 @@ class ModelSettings:
     Attributes:
         layers, hidden, heads: as in ``[model]``.
         features: r, the number of random features.
+        recompute: compute layers again in the backward pass.
         rpe: name of an installed encoding with its default options, or ``None``; ``sat`` makes it LSAT.
         options: the encoding's options that differ from the default.
         device: ``cpu`` or ``cuda``.
@@ -42,6 +43,7 @@ class ModelSettings:
     hidden: int = 64
     heads: int = 4
     features: int = 64
+    recompute: bool = False
     rpe: str | None = "sat"
     options: dict[str, Any] = attrs.Factory(dict)
     device: str = "cpu"
@@ -77,6 +79,7 @@ def model_config(settings: ModelSettings, attention: dict[str, str], registry: R
         "features": {"name": "favor+", "num_features": settings.features},
         "rpe": [] if settings.rpe is None else [{"name": settings.rpe, **settings.options}],
         "attention": attention,
+        "recompute": settings.recompute,
     }
     return config_from_dict({"model": tree}, registry).model
 

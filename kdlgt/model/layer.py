@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, cast
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from kdlgt.errors import ArgumentError, require_at_least
 from kdlgt.model.attention_block import AttentionBlock, Bias
@@ -39,9 +41,12 @@ class TransformerLayer(nn.Module):
         feed_forward: width of the hidden layer of the feed-forward network; 0 leaves it out.
         norm: normalisation before each part.
         dropout: dropout on each branch and in the feed-forward network.
+        recompute: compute branches and feed-forward network again in the backward pass instead of keeping their
+            intermediates.
 
     Raises:
-        ArgumentError: neither branch, or a negative ``feed_forward``.
+        ArgumentError: neither branch, a negative ``feed_forward``, or ``recompute`` with batch norm, whose running
+            statistics would move twice.
     """
 
     def __init__(
@@ -53,8 +58,11 @@ class TransformerLayer(nn.Module):
         feed_forward: int,
         norm: Norm = "layer",
         dropout: float = 0.0,
+        recompute: bool = False,
     ) -> None:
         super().__init__()
+        if recompute and norm == "batch":
+            raise ArgumentError("recompute = true moves the running statistics of norm = 'batch' twice; use 'layer'")
         if attention is None and local is None:
             raise ArgumentError(
                 "the layer has neither attention nor a local branch; set attend = true or give model.local"
@@ -65,6 +73,7 @@ class TransformerLayer(nn.Module):
         self.norm = make_norm(norm, channels)
         self.feed_forward = _feed_forward(channels, feed_forward, norm, dropout) if feed_forward else None
         self.dropout = nn.Dropout(dropout)
+        self.recompute = recompute
 
     def forward(
         self,
@@ -85,10 +94,18 @@ class TransformerLayer(nn.Module):
         """
         normed = self.norm(x)
         if self.attention is not None:
-            x = x + self.dropout(self.attention(normed, segments, bias))
+            x = x + self.dropout(self._run(self.attention, normed, segments, bias))
         if self.local is not None:
-            x = x + self.dropout(self.local(normed, edge_index, edge_states if self.local.takes_edges else None))
-        return x if self.feed_forward is None else x + self.feed_forward(x)
+            edges = edge_states if self.local.takes_edges else None
+            x = x + self.dropout(self._run(self.local, normed, edge_index, edges))
+        return x if self.feed_forward is None else x + self._run(self.feed_forward, x)
+
+    def _run(self, part: nn.Module, *arguments: Any) -> Tensor:
+        """Call a part, now or also in the backward pass."""
+        if not (self.recompute and torch.is_grad_enabled()):
+            result: Tensor = part(*arguments)
+            return result
+        return cast("Tensor", checkpoint(part, *arguments, use_reentrant=False))
 
 
 def _feed_forward(channels: int, width: int, norm: Norm, dropout: float) -> nn.Module:

@@ -76,6 +76,8 @@ def memory_advice(config: Config) -> str:
         for component_path in [f"model.rpe.{index}"]
         if hasattr(component.options, "max_anchors")
     ]
+    if not model.recompute:
+        ways.append("set model.recompute = true, the memory of one layer for all")
     ways.append(f"lower model.hidden (now {model.hidden}) or model.layers (now {model.layers})")
     if config.train.precision == "32":
         ways.append('set train.precision = "bf16"')
