@@ -30,6 +30,7 @@ from kdlgt_tuning.trial import Job, Metrics, attempt_trial
 Watch = Callable[[Sequence[TrialOutcome]], None]
 OBJECT_STORE_BYTES = 200 * 2**20  # trials read their data from disk; only configs travel
 KEPT_CHECKPOINTS = 3
+LEAST_EPOCHS = 5  # the first epochs say little
 LOGGED = {
     "ray.tune": logging.ERROR,
     "ray.train": logging.ERROR,
@@ -223,7 +224,7 @@ def _search_algorithm(plan: Plan, space: Mapping[str, Any]) -> Searcher | Search
 
 def _scheduler(plan: Plan) -> TrialScheduler | None:
     """What stops bad trials; time is counted in epochs, and the report after the last evaluation must pass too."""
-    grace = max(plan.epochs // 10, 1)
+    grace = min(max(plan.epochs // 10, LEAST_EPOCHS), plan.epochs)
     common: dict[str, Any] = {"time_attr": "epoch", "metric": "score", "mode": plan.job.objective.mode}
     match plan.settings.scheduler:
         case "asha":
@@ -233,7 +234,10 @@ def _scheduler(plan: Plan) -> TrialScheduler | None:
         case "pbt":
             mutable = {one.path: ray_domain(one.domain) for one in plan.job.space.parameters if one.path in MUTABLE}
             return PopulationBasedTraining(
-                perturbation_interval=grace, hyperparam_mutations=mutable, require_attrs=False, **common
+                perturbation_interval=max(plan.epochs // 10, 1),
+                hyperparam_mutations=mutable,
+                require_attrs=False,
+                **common,
             )
         case "none":
             return None

@@ -43,10 +43,9 @@ def trial_table(outcomes: Sequence[TrialOutcome], space: Space, objective: Objec
     names = short_names([parameter.path for parameter in space.parameters])
     failed = any(outcome.error for outcome in outcomes)
     table = Table(title=title, title_justify="left")
-    for heading in ("trial", *names.values(), f"val {objective.metric}", "epochs", "s/epoch", "status"):
-        table.add_column(heading, no_wrap=heading == "trial")
-    if failed:
-        table.add_column("error", overflow="fold")
+    headings = ["trial", *names.values(), f"val {objective.metric}", "epochs", "s/epoch", "status"]
+    for heading in [*headings, "error"] if failed else headings:
+        table.add_column(heading, overflow="fold")
     for outcome in outcomes:
         cells = [outcome.name, *(shown(outcome.values.get(path)) for path in names), shown(outcome.score)]
         cells += [str(outcome.epoch), shown(outcome.seconds_per_epoch), outcome.status]
