@@ -56,7 +56,8 @@ def test_a_model_is_one_graph_for_batches_of_all_sizes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.plugins
-@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin")
+# Where the graph breaks, the compiler itself warns of builtins and of gradients that it looks for.
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin", "ignore:The .grad attribute")
 @pytest.mark.parametrize("rpe", ["sat", "sapd"])
 def test_encodings_under_the_compiler(rpe: str) -> None:
     """Encodings may break the graph where they read their structure; the outcome is the same."""
