@@ -47,8 +47,8 @@ def _citation(name: str, title: str) -> DataSet:
         level="node",
         settings=_CITATION,
         system_settings=_CITATION_SYSTEMS,
-        limit=700,
-        epochs=20,
+        limit=500,
+        epochs=15,
         full_epochs=500,
     )
 
@@ -63,7 +63,7 @@ DATA_SETS: tuple[DataSet, ...] = (
     _citation("cora", "Cora"),
     _citation("citeseer", "Citeseer"),
     _citation("pubmed", "PubMed"),
-    DataSet(name="lastfm-asia", title="LastFM-Asia", level="node", limit=700, epochs=20, full_epochs=500),
+    DataSet(name="lastfm-asia", title="LastFM-Asia", level="node", limit=500, epochs=15, full_epochs=500),
 )
 """In the paper's order."""
 

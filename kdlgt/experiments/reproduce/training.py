@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from kdlgt.config import Config, config_from_dict
 from kdlgt.config.overrides import set_value
-from kdlgt.errors import ApproximationWarning
+from kdlgt.errors import ApproximationWarning, CheckpointError
 from kdlgt.experiments.reproduce.datasets import DataSet
 from kdlgt.experiments.reproduce.outcome import Budget
 from kdlgt.experiments.reproduce.sample import SUFFIX, with_sample
@@ -62,6 +63,8 @@ def train_tree(
 ) -> RunResult:
     """Train into a run folder, going on where one is; what the outcome reports anyway is not warned of.
 
+    A folder whose checkpoint does not fit any more, since kdlgt has changed or the file is broken, is made anew.
+
     Raises:
         KdlgtError: as :func:`kdlgt.train.train_run`.
     """
@@ -70,4 +73,8 @@ def train_tree(
         # Collapsed features are a column of the table, and a cap above the size of a molecule is no fault.
         warnings.simplefilter("ignore", ApproximationWarning)
         warnings.simplefilter("ignore", AnchorWarning)
-        return train_run(config, run_dir, data_root=data_root, resume=True, registry=registry)
+        try:
+            return train_run(config, run_dir, data_root=data_root, resume=True, registry=registry)
+        except CheckpointError:
+            shutil.rmtree(run_dir)
+            return train_run(config, run_dir, data_root=data_root, registry=registry)

@@ -43,6 +43,13 @@ def test_other_settings_are_another_cell(cell: Cell, monkeypatch: pytest.MonkeyP
     assert finished(cell) is None
 
 
+def test_a_run_folder_with_a_broken_checkpoint_is_made_anew(cell: Cell) -> None:
+    first = train_cell(cell)
+    (cell.run_dir / "last.ckpt").write_bytes(b"no checkpoint")
+    again = train_cell(cell)
+    assert (again.status, again.test) == ("trained", first.test)
+
+
 @pytest.mark.parametrize("text", ["", '{"system": "gcn"', '{"other": 1}'])
 def test_a_broken_file_is_no_result(cell: Cell, text: str) -> None:
     cell.file.parent.mkdir(parents=True)
