@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+import functools
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +15,7 @@ from kdlgt.model.attention_block import AttentionBlock, Bias
 from kdlgt.model.local import LocalBranch
 from kdlgt.model.segments import Segment
 
+T = TypeVar("T")
 Norm = Literal["layer", "rms", "batch"]
 
 
@@ -94,18 +97,19 @@ class TransformerLayer(nn.Module):
         """
         normed = self.norm(x)
         if self.attention is not None:
-            x = x + self.dropout(self._run(self.attention, normed, segments, bias))
+            # The bias is recomputed on its own, so that an encoding's network and attention are not held at once.
+            own = self.attention.bias_of if bias is None else bias
+            x = x + self.dropout(self._run(self.attention, normed, segments, functools.partial(self._run, own)))
         if self.local is not None:
             edges = edge_states if self.local.takes_edges else None
             x = x + self.dropout(self._run(self.local, normed, edge_index, edges))
         return x if self.feed_forward is None else x + self._run(self.feed_forward, x)
 
-    def _run(self, part: nn.Module, *arguments: Any) -> Tensor:
+    def _run(self, part: Callable[..., T], *arguments: Any) -> T:
         """Call a part, now or also in the backward pass."""
         if not (self.recompute and torch.is_grad_enabled()):
-            result: Tensor = part(*arguments)
-            return result
-        return cast("Tensor", checkpoint(part, *arguments, use_reentrant=False))
+            return part(*arguments)
+        return cast("T", checkpoint(part, *arguments, use_reentrant=False))
 
 
 def _feed_forward(channels: int, width: int, norm: Norm, dropout: float) -> nn.Module:

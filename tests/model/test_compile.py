@@ -72,11 +72,13 @@ def gradients(model: GraphTransformer, batch: Batch) -> list[Tensor]:
     return list(torch.autograd.grad(loss, list(model.parameters()), allow_unused=True, materialize_grads=True))
 
 
+@pytest.mark.parametrize("rpe", [[], pytest.param([{"name": "sat"}], marks=pytest.mark.plugins)])
 @pytest.mark.parametrize("balance", [False, True])
-def test_recomputed_layers_have_the_same_gradients(balance: bool) -> None:
+def test_recomputed_layers_have_the_same_gradients(balance: bool, rpe: list[dict[str, str]]) -> None:
     """Dropout included; moments gathered twice have the same mean."""
-    kept, batch = make(6, 30, dropout=0.5, local="GCN", attention={"balance": balance})
-    recomputed, _ = make(6, 30, dropout=0.5, local="GCN", attention={"balance": balance}, recompute=True)
+    options: dict[str, Any] = {"dropout": 0.5, "local": "GCN", "attention": {"balance": balance}, "rpe": rpe}
+    kept, batch = make(6, 30, **options)
+    recomputed, _ = make(6, 30, **options, recompute=True)
     with torch.random.fork_rng():
         for one, other in zip(gradients(kept, batch), gradients(recomputed, batch), strict=True):
             assert torch.equal(one, other)
