@@ -156,8 +156,9 @@ def collapse_message(health: AttentionHealth, where: str = "linear attention") -
     return (
         f"{where} has collapsed in heads {heads}: half of the rows rest on {size:.2f} or fewer effective features of "
         f"{health.num_features} (collapsed below {COLLAPSED_SIZE:g}), or are {variation:.2f} from the softmax in total "
-        f"variation (above {COLLAPSED_VARIATION:g}). Set model.attention.normalise or balance to true, take more "
-        "features, or attend exactly"
+        f"variation (above {COLLAPSED_VARIATION:g}). Scores hold for these features; to stay near the softmax, "
+        "train with model.attention normalise and balance = true and redraw_every = 10, take more features, or attend "
+        "exactly"
     )
 
 

@@ -82,7 +82,7 @@ class AttentionConfig:
         exact: exact attention through fused SDPA or as explicit N x N matrices.
         auto_threshold: with ``auto``, graphs up to this many nodes are exact.
         normalise: normalise queries and keys, with a learned temperature per head.
-        balance: centre and balance queries and keys (variance reduction, DESIGN 3.8).
+        balance: centre and balance queries and keys: the same softmax, estimated with less variance.
         redraw_every: redraw the projections every so many training steps; 0 never.
     """
 

@@ -15,7 +15,8 @@ from kdlgt.model import GraphTransformer, ModelHealth, model_health
 from kdlgt.registry import load_plugins
 from kdlgt.train.checkpoint import load_checkpoint, load_weights
 from kdlgt.train.run_folder import RunFolder
-from kdlgt.train.session import Session, train_run
+from kdlgt.train.runs import train_run
+from kdlgt.train.session import Session
 
 
 @attrs.frozen(eq=False, kw_only=True)

@@ -4,7 +4,8 @@ from kdlgt.train.loop import EpochRecord, Listener
 from kdlgt.train.rerun import evaluate_run, predict_run
 from kdlgt.train.result import RunResult
 from kdlgt.train.run_folder import RunFolder
-from kdlgt.train.session import Session, train_run, train_seeds
+from kdlgt.train.runs import train_run, train_seeds
+from kdlgt.train.session import Session
 
 __all__ = [
     "EpochRecord",

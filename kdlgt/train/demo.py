@@ -13,7 +13,7 @@ from kdlgt.config import load_config
 from kdlgt.registry import load_plugins
 from kdlgt.train.loop import Listener
 from kdlgt.train.rerun import evaluate_run
-from kdlgt.train.session import train_run
+from kdlgt.train.runs import train_run
 
 WITHOUT_RPE = "model.rpe=[]"
 EXACT = "model.attention.mode=exact"

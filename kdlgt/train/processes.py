@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from kdlgt.config.schema import Config
 from kdlgt.errors import ConfigError, TrainingError
 from kdlgt.registry import Registry
+from kdlgt.train.fabric import make_fabric
 from kdlgt.train.result import RunResult
 from kdlgt.train.run_folder import RunFolder
+from kdlgt.train.session import Session, run_session
+from kdlgt.train.threads import cpu_threads
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -27,8 +30,6 @@ def train_in_processes(
     """
     from torch.multiprocessing.spawn import ProcessException
 
-    from kdlgt.train.session import make_fabric
-
     name = config.data.dataset.name
     if registry.dataset_specs[name].level == "node":
         raise ConfigError(
@@ -43,8 +44,5 @@ def train_in_processes(
 
 
 def _worker(fabric: Fabric, config: Config, folder: RunFolder, data_root: pathlib.Path | None) -> RunResult:
-    from kdlgt.train.session import Session, run_session
-    from kdlgt.train.threads import cpu_threads
-
     with cpu_threads(config.train.threads):
         return run_session(Session.open(config, data_root), folder, fabric)

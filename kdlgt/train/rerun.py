@@ -10,10 +10,11 @@ from kdlgt.registry import load_plugins
 from kdlgt.train.batches import PARTS, Part
 from kdlgt.train.checkpoint import load_checkpoint, load_weights
 from kdlgt.train.evaluation import Outputs, part_scores, write_predictions
+from kdlgt.train.fabric import make_fabric
 from kdlgt.train.metrics import Scores
 from kdlgt.train.run_folder import RunFolder
 from kdlgt.train.seeding import isolated_random
-from kdlgt.train.session import Session, make_fabric
+from kdlgt.train.session import Session
 from kdlgt.train.threads import cpu_threads
 
 

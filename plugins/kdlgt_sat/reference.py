@@ -17,7 +17,9 @@ from kdlgt_sat.rpe import SAT
 
 
 def reference(rpe: RPE, data: Data) -> Tensor:
-    """``B_hij = S_i Wq_h . S_j Wk_h / sqrt(m)`` [H, N, N] in float64, gradients flowing to ``rpe``.
+    """``B_hij = S_i Wq_h . S_j Wk_h / sqrt(m)`` [H, N, N] in float64, or ``tau_h`` times the cosine of the two.
+
+    Gradients flow to ``rpe``.
 
     Args:
         rpe: a :class:`~kdlgt_sat.rpe.SAT`.
@@ -30,7 +32,13 @@ def reference(rpe: RPE, data: Data) -> Tensor:
     normed = _double(sat.extractor.norm, states)
     query = _double(sat.query, normed).unflatten(-1, (sat.heads, sat.factor_width))
     key = _double(sat.key, normed).unflatten(-1, (sat.heads, sat.factor_width))
-    return torch.einsum("ihm,jhm->hij", query, key) / math.sqrt(sat.factor_width)
+    product = torch.einsum("ihm,jhm->hij", query, key)
+    if sat.log_temperature is None:
+        scaled: Tensor = product / math.sqrt(sat.factor_width)
+        return scaled
+    lengths = query.norm(dim=-1).T[:, :, None] * key.norm(dim=-1).T[:, None, :]
+    cosines: Tensor = product / lengths * sat.log_temperature.double().exp()[:, None, None]
+    return cosines
 
 
 def _one_node(sat: SAT, node: int, x: Tensor, edges: Tensor) -> Tensor:

@@ -6,7 +6,9 @@ import math
 from typing import Any, Literal
 
 import attrs
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch_geometric.data import Data
 
 from kdlgt.algebra import Decomposition, Multiplicative
@@ -26,23 +28,28 @@ class SATOptions:
         k: layers of the GNN, and hops of the ego graph.
         gnn: the convolution, by the names of ``[model.local]`` that need no edge features.
         width: factor width per head; ``None`` takes the channels of one head.
+        normalise: unit factors with a learned temperature per head, as ``model.attention.normalise`` does for queries
+            and keys. The bias is then at most the temperature, which keeps random features accurate; SAT's own bias
+            is not bounded.
     """
 
     extractor: Literal["k-subtree", "k-subgraph"] = "k-subtree"
     k: int = 2
     gnn: str = "GIN"
     width: int | None = None
+    normalise: bool = False
 
 
 class SAT(MultiplicativeRPE):
     """``B = (S Wq)(S Wk)^T / sqrt(m)`` with ``S_i = phi(v_i, G)`` (KDLGT section 4.2; SAT equation 7).
 
-    The scale is split, ``m^(-1/4)`` on each side: the same product, and random features vary less.
+    The scale is split, ``m^(-1/4)`` on each side: the same product, and random features vary less. With
+    ``normalise``, ``B_ij = tau cos(S_i Wq, S_j Wk)``, tau > 0 learned per head.
 
     Args:
         heads: number of heads H.
         channels: width of the node states.
-        options: extractor, k, gnn, width.
+        options: extractor, k, gnn, width, normalise.
 
     Raises:
         ArgumentError: a size below 1, an unknown extractor, or, from a call, missing states.
@@ -62,6 +69,7 @@ class SAT(MultiplicativeRPE):
         self.extractor = _extractor(channels, options)
         self.query = nn.Linear(channels, heads * width, bias=False)
         self.key = nn.Linear(channels, heads * width, bias=False)
+        self.log_temperature = nn.Parameter(torch.zeros(heads)) if options.normalise else None
 
     @property
     def structures(self) -> tuple[Structure, ...]:
@@ -74,11 +82,14 @@ class SAT(MultiplicativeRPE):
             got = "none" if x is None else f"shape {tuple(x.shape)}"
             raise ArgumentError(f"sat reads node states [N, {self.channels}] and got {got}; call it as rpe(batch, x)")
         states = self.extractor(batch, x)
-        root = 1 / math.sqrt(math.sqrt(self.factor_width))
-        return Multiplicative(self._split(self.query(states)) * root, self._split(self.key(states)) * root)
+        return Multiplicative(self._factor(self.query(states)), self._factor(self.key(states)))
 
-    def _split(self, x: Tensor) -> Tensor:
-        return x.view(-1, self.heads, self.factor_width)
+    def _factor(self, x: Tensor) -> Tensor:
+        """Factor [N, H, m], with half of the scale."""
+        x = x.view(-1, self.heads, self.factor_width)
+        if self.log_temperature is None:
+            return x / math.sqrt(math.sqrt(self.factor_width))
+        return functional.normalize(x, dim=-1) * torch.exp(self.log_temperature / 2)[:, None]
 
 
 def make_sat(heads: int, channels: int, options: Any) -> SAT:

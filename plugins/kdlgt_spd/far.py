@@ -87,7 +87,7 @@ class ConstantField(FarField):
 
 @attrs.frozen
 class SapdField(FarField):
-    """The soft shortest path through landmarks a (DESIGN: softmin pooling), for any table.
+    """The soft shortest path through landmarks a (softmin pooling), for any table.
 
     ``exp(B_ij) = sum_a exp(t[d(i,a)] - t[0] / 2) exp(t[d(a,j)] - t[0] / 2)``; with ``t[d] = b + c d`` each term is
     ``exp(b + c (d(i,a) + d(a,j)))``.

@@ -14,8 +14,8 @@ from kdlgt.errors import CheckpointError, TrainingError
 from kdlgt.registry import Registry
 from kdlgt.train import RunFolder, Session, train_run
 from kdlgt.train.checkpoint import Checkpoint, load_checkpoint
+from kdlgt.train.fabric import make_fabric
 from kdlgt.train.loop import Loop
-from kdlgt.train.session import make_fabric
 from kdlgt.train.signals import StopRequest
 
 MakeConfig = Callable[..., Config]

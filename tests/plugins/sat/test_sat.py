@@ -38,11 +38,12 @@ def make_graph(sat: Any, nodes: int, seed: int = 0, edges: int | None = None) ->
     return prepared
 
 
+@pytest.mark.parametrize("normalise", [False, True])
 @pytest.mark.parametrize("gnn", ["GIN", "GCN", "SAGE", "PNA", "GAT"])
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("extractor", EXTRACTORS)
-def test_value_and_gradient_equal_the_reference(extractor: str, k: int, gnn: str) -> None:
-    sat = make_sat(extractor=extractor, k=k, gnn=gnn, width=3).double()
+def test_value_and_gradient_equal_the_reference(extractor: str, k: int, gnn: str, normalise: bool) -> None:
+    sat = make_sat(extractor=extractor, k=k, gnn=gnn, width=3, normalise=normalise).double()
     data = make_graph(sat, 14)
     weight = torch.randn(HEADS, 14, 14, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     value = sat(data, data.x.double())
@@ -52,6 +53,17 @@ def test_value_and_gradient_equal_the_reference(extractor: str, k: int, gnn: str
     parameters = list(sat.parameters())
     got = torch.autograd.grad((value.to_dense() * weight).sum(), parameters)
     torch.testing.assert_close(got, torch.autograd.grad((expected * weight).sum(), parameters))
+
+
+def test_normalised_factors_bound_the_bias_by_the_temperature() -> None:
+    sat = make_sat(normalise=True)
+    with torch.no_grad():
+        sat.log_temperature.copy_(torch.tensor([0.0, 1.5]))
+        sat.query.weight.mul_(100)
+    data = make_graph(sat, 20)
+    largest = sat(data, data.x).to_dense().abs().amax((1, 2))
+    assert bool((largest <= sat.log_temperature.exp() * 1.0001).all())
+    assert bool((largest > 0.2 * sat.log_temperature.exp()).all())
 
 
 @pytest.mark.parametrize("extractor", EXTRACTORS)
