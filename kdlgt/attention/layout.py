@@ -11,6 +11,7 @@ from kdlgt.algebra.traceable import traceable
 
 _SMALLEST_BLOCK, _LARGEST_BLOCK, _SINGLE_BLOCK = 8, 512, 1024
 _TRACED_BLOCK = 16
+_PADDING = 2.0
 
 
 @traceable
@@ -19,7 +20,8 @@ class Layout:
     """Where each node lies when every segment is cut into blocks of ``block`` rows.
 
     Only the last block of a segment has empty rows, so the padded size is at most the number of nodes plus one block
-    per segment: cost follows the sum of sizes. A single segment is one block without padding.
+    per segment: cost follows the sum of sizes. A single segment has no padding. Segments of similar sizes are one block
+    each, and nothing passes between blocks.
 
     Attributes:
         block: rows per block C.
@@ -28,6 +30,7 @@ class Layout:
         num_blocks: number of blocks.
         num_segments: number of segments.
         num_nodes: number of nodes N.
+        whole: no segment has more than one block.
     """
 
     block: int
@@ -36,12 +39,13 @@ class Layout:
     num_blocks: int
     num_segments: int
     num_nodes: int
+    whole: bool = False
 
     @classmethod
     def single(cls, nodes: int) -> Layout:
         """All nodes in one segment, in order."""
         block = min(nodes, _SINGLE_BLOCK)
-        return cls(block, None, None, -(-nodes // block), 1, nodes)
+        return cls(block, None, None, -(-nodes // block), 1, nodes, whole=nodes <= block)
 
     @property
     def has_empty_rows(self) -> bool:
@@ -61,11 +65,13 @@ class Layout:
         counts = torch.bincount(segment)
         if counts.numel() == 1:
             return cls.single(nodes)
-        block = _block_size(nodes, counts.numel())
+        largest = int(counts.max())
+        block = _block_size(nodes, counts.numel(), largest)
         blocks = (counts + block - 1) // block
         block_segment = torch.repeat_interleave(blocks)
         slot = _slots(segment, counts, blocks, block)
-        return cls(block, slot, block_segment, block_segment.numel(), counts.numel(), nodes)
+        whole = largest <= block
+        return cls(block, slot, block_segment, block_segment.numel(), counts.numel(), nodes, whole)
 
     @classmethod
     def _traced(cls, segment: Tensor, nodes: int, num_segments: int | None) -> Layout:
@@ -88,7 +94,7 @@ class Layout:
         segment = None if self.segment is None else torch.unique(self.segment[chosen], return_inverse=True)[1]
         count = 1 if segment is None else int(segment.max()) + 1
         blocks = int(chosen.sum())
-        return Layout(self.block, None, segment, blocks, count, blocks * self.block)
+        return Layout(self.block, None, segment, blocks, count, blocks * self.block, self.whole)
 
     def to_blocks(self, x: Tensor, fill: float = 0.0) -> Tensor:
         """[H, N, D] to [H, blocks, C, D], empty rows set to ``fill``."""
@@ -130,7 +136,9 @@ def _slots(segment: Tensor, counts: Tensor, blocks: Tensor, block: int) -> Tenso
     return torch.empty_like(segment).index_copy(0, order, first_block[ordered] * block + within)
 
 
-def _block_size(nodes: int, segments: int) -> int:
-    """The power of two next above half the mean segment, within bounds: little padding, and few blocks."""
+def _block_size(nodes: int, segments: int, largest: int) -> int:
+    """The largest segment, if that pads little; else the power of two next above half the mean segment."""
+    if largest <= _LARGEST_BLOCK and segments * largest <= _PADDING * nodes:
+        return largest
     half_mean = max(1, nodes // (2 * segments))
     return min(max(1 << half_mean.bit_length(), _SMALLEST_BLOCK), _LARGEST_BLOCK)

@@ -64,6 +64,8 @@ def shifted_sums(blocks: Blocks, features: FeatureMap, layout: Layout) -> tuple[
         y [H, B, C, e] and the shift [H, B, C, 1]; without a kernel, the denominator column of y is at least 1.
     """
     wide = 1 if blocks.kernel is None else blocks.kernel[0].size(-1) * blocks.value.size(-1)
+    if layout.whole:
+        return _whole_sums(blocks, features, max(features.num_features, wide))
     step = _blocks_per_tile(blocks.query, max(features.num_features, wide))
     key_tiles = _tiles(step, blocks.key, blocks.weight)
     with torch.no_grad():
@@ -82,6 +84,34 @@ def shifted_sums(blocks: Blocks, features: FeatureMap, layout: Layout) -> tuple[
     ]
     totals, rows = zip(*read, strict=True)
     return torch.cat(totals, 1), torch.cat(rows, 1)
+
+
+def _whole_sums(blocks: Blocks, features: FeatureMap, width: int) -> tuple[Tensor, Tensor]:
+    """The sums where every segment lies in one block: sums of keys live for one tile, [r, (K) e] for each block."""
+    rows = blocks.query.size(2)
+    step = _blocks_per_tile(blocks.query, max(width, -(-features.num_features * width // rows)))
+    kernel_query, kernel_key = (None, None) if blocks.kernel is None else blocks.kernel
+    operands = (blocks.query, blocks.key, blocks.value, blocks.weight, kernel_query, kernel_key)
+    done = [_recomputed(_whole_tile, features, *tile) for tile in _tiles(step, *operands)]
+    totals, shifts = zip(*done, strict=True)
+    return torch.cat(totals, 1), torch.cat(shifts, 1)
+
+
+def _whole_tile(
+    features: FeatureMap,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weight: Tensor | None,
+    kernel_query: Tensor | None,
+    kernel_key: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Sums [H, B, C, e] and row shifts of blocks that are segments of their own."""
+    mapped = _weighted(features, key, weight)
+    shift = mapped.log.detach().amax(2, keepdim=True)
+    kernel_shift = None if kernel_key is None else kernel_key.detach().amax(2, keepdim=True)
+    state = _state(mapped, value, shift, kernel_key, kernel_shift)
+    return _query_tile(features, query, state, shift, kernel_query, kernel_shift)
 
 
 def _blocks_per_tile(query: Tensor, width: int) -> int:
@@ -120,7 +150,13 @@ def _key_tile(
     kernel_shift: Tensor | None,
 ) -> Tensor:
     """``sum_j psi_j (G_j x v_j)^T`` of each block [H, B, r, (K) e]."""
-    mapped = _weighted(features, key, weight)
+    return _state(_weighted(features, key, weight), value, shift, kernel, kernel_shift)
+
+
+def _state(
+    mapped: LogFeatures, value: Tensor, shift: Tensor, kernel: Tensor | None, kernel_shift: Tensor | None
+) -> Tensor:
+    """``sum_j psi_j (G_j x v_j)^T`` of each block [H, B, r, (K) e], from the key features."""
     psi = _signed(torch.exp(mapped.log - finite(shift)), mapped)
     if kernel is not None and kernel_shift is not None:
         side = torch.exp(kernel - finite(kernel_shift))

@@ -83,7 +83,8 @@ def test_every_feature_map_can_be_followed(features: FeatureMap) -> None:
     call = attention(KINDS["none"][0], features)
     arguments = (*operands(), draw(NODES, 1, 3), PTR)
     compiled = torch.compile(call, fullgraph=True, backend="eager")
-    torch.testing.assert_close(compiled(*arguments), call(*arguments))
+    tolerance = 1e-4 if isinstance(features, Trigonometric) else 1e-5  # its signed sums come near zero
+    torch.testing.assert_close(compiled(*arguments), call(*arguments), rtol=tolerance, atol=tolerance)
 
 
 def gradients(call: Callable[..., Tensor], kind: str) -> tuple[Tensor, ...]:

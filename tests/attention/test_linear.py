@@ -144,8 +144,8 @@ def test_another_graphs_features_move_neither_output_nor_gradient(make_problem: 
         return output, gradient
 
     (first, first_gradient), (second, second_gradient) = run(1.0), run(9.0)
-    assert torch.equal(first, second)
-    assert torch.equal(first_gradient, second_gradient)
+    torch.testing.assert_close(first, second, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(first_gradient, second_gradient, rtol=1e-6, atol=1e-6)
     assert bool((first_gradient[20:] == 0).all())
 
 
@@ -154,6 +154,32 @@ def test_cost_follows_the_sum_of_sizes() -> None:
     segment = torch.repeat_interleave(torch.tensor([1, 2, 5000]))
     layout = Layout.of(segment, 5003)
     assert layout.num_blocks * layout.block < 1.25 * 5003
+
+
+def test_graphs_of_similar_sizes_are_one_block_each() -> None:
+    sizes = torch.tensor([10, 28, 19, 25])
+    layout = Layout.of(torch.repeat_interleave(sizes), int(sizes.sum()))
+    assert layout.whole
+    assert (layout.num_blocks, layout.block) == (4, 28)
+
+
+@pytest.mark.parametrize("kind", ["none", "additive", "kernel", "kernel+multiplicative"])
+def test_whole_blocks_equal_cut_ones(make_problem: Make, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shorter way through graphs of similar sizes gives the value and the gradients of the longer one."""
+    problem = make_problem(60)
+    bias = problem.bias(kind)
+    features = favor(problem, bias, 16)
+    ptr = torch.tensor([0, 17, 40, 60])
+
+    def run() -> tuple[Tensor, ...]:
+        q, k, v = (side.clone().requires_grad_() for side in (problem.q, problem.k, problem.v))
+        output = linear_attention(q, k, v, bias, ptr=ptr, features=features)
+        return output, *torch.autograd.grad(output.square().sum(), (q, k, v))
+
+    whole = run()
+    monkeypatch.setattr("kdlgt.attention.layout._PADDING", 0.0)
+    assert not Layout.of(torch.repeat_interleave(ptr.diff()), 60).whole
+    torch.testing.assert_close(whole, run())
 
 
 # -- extreme inputs (CASES 10, 11, 12, 14, 26) -------------------------------------------------------------------------
