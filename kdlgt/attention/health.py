@@ -21,10 +21,13 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """The quantiles of log c that are reported."""
 
 COLLAPSED_SIZE = 2.0
-"""A head has collapsed when half of its rows rest on fewer effective features than this ..."""
+"""A head has collapsed when half of its rows rest on fewer effective features than this, and half are further ..."""
+
+TOLERATED_VARIATION = 0.25
+"""... from the exact ones in total variation than this; or when, whatever the features, ..."""
 
 COLLAPSED_VARIATION = 0.9
-"""... or when half of its rows are at least this far from the exact ones in total variation."""
+"""... half of its rows are further than this."""
 
 _ROW_ELEMENTS = 1 << 24
 _TILE_ELEMENTS = 1 << 22
@@ -59,7 +62,8 @@ class AttentionHealth:
         """Which heads have collapsed, by the medians over the sampled rows."""
         collapsed = self.effective_size.median(1).values < COLLAPSED_SIZE
         if self.estimates_softmax:
-            collapsed |= self.total_variation.median(1).values > COLLAPSED_VARIATION
+            variation = self.total_variation.median(1).values
+            collapsed = collapsed & (variation > TOLERATED_VARIATION) | (variation > COLLAPSED_VARIATION)
         return tuple(collapsed.tolist())
 
     @property
@@ -151,14 +155,13 @@ def attention_health(
 def collapse_message(health: AttentionHealth, where: str = "linear attention") -> str:
     """What is wrong and what to do, for a report with collapsed heads."""
     heads = [head for head, collapsed in enumerate(health.collapsed) if collapsed]
-    size = float(health.effective_size.median(1).values.min())
-    variation = float(health.total_variation.median(1).values.max())
+    size = float(health.effective_size[heads].median(1).values.min())
+    variation = float(health.total_variation[heads].median(1).values.max())
     return (
         f"{where} has collapsed in heads {heads}: half of the rows rest on {size:.2f} or fewer effective features of "
-        f"{health.num_features} (collapsed below {COLLAPSED_SIZE:g}), or are {variation:.2f} from the softmax in total "
-        f"variation (above {COLLAPSED_VARIATION:g}). Scores hold for these features; to stay near the softmax, "
-        "train with model.attention normalise and balance = true and redraw_every = 10, take more features, or attend "
-        "exactly"
+        f"{health.num_features}, or are {variation:.2f} or more from the softmax in total variation. Scores hold "
+        "for these features; to stay near the softmax, train with model.attention normalise and balance = true and "
+        "redraw_every = 10, take more features, or attend exactly"
     )
 
 

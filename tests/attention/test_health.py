@@ -14,6 +14,7 @@ from torch import Tensor
 import kdlgt.attention.health as health_module
 from kdlgt.algebra import Mixture, lower
 from kdlgt.attention import attention_health, exact_attention, linear_attention
+from kdlgt.attention.health import AttentionHealth
 from kdlgt.errors import ApproximationWarning, ArgumentError
 from kdlgt.features import (
     Conditioned,
@@ -143,6 +144,22 @@ def test_a_good_approximation_does_not_warn(features: type[FavorPlus], count: in
     q, k = (0.5 * torch.randn(200, 2, 16, generator=generator) for _ in range(2))
     report = attention_health(q, k, features=features(16, count, 2))
     assert report.collapsed == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("size", "variation", "collapsed"), [(1, 0.1, False), (1, 0.4, True), (9, 0.4, False), (9, 1, True)]
+)
+def test_few_features_are_no_collapse_where_they_suffice(size: float, variation: float, collapsed: bool) -> None:
+    report = AttentionHealth(
+        num_features=32,
+        rows=torch.arange(5),
+        effective_size=torch.full((1, 5), float(size)),
+        total_variation=torch.full((1, 5), float(variation)),
+        log_c=None,
+        log_c_max=None,
+        estimates_softmax=True,
+    )
+    assert report.collapsed == (collapsed,)
 
 
 @pytest.mark.parametrize("features", [EluPlusOne(4, 2), Relu(4, 16, 2)])

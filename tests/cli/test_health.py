@@ -30,7 +30,7 @@ def test_a_collapsed_model_is_reported_and_warned_about(kdlgt: Any, tiny: pathli
     outcome = kdlgt("health", tiny, "--set", "model.features.num_features=1")
     assert outcome.code == 0
     assert "collapsed" in outcome.out
-    assert "warning: linear attention of layer 0 has collapsed in heads [0, 1]" in outcome.out
+    assert "warning: linear attention of layer 0 has collapsed in heads [" in outcome.out
 
 
 def test_a_model_without_attention_is_one_message(kdlgt: Any, tiny: pathlib.Path) -> None:
