@@ -22,14 +22,15 @@ class Options:
 
     Attributes:
         out: folder to write; default: reproduce/<experiment>.
-        budget: small runs on two cores in minutes, on samples where need be; full is the paper's experiment.
+        budget: small runs on two cores in minutes, on samples where need be, medium within hours; full is the paper's
+            experiment.
         seed: seed of every draw.
         data_root: folder of data sets; without it $KDLGT_DATA, else a download.
         json: write the outcome to this file too.
     """
 
     out: pathlib.Path | None = None
-    budget: Literal["small", "full"] = "small"
+    budget: Literal["small", "medium", "full"] = "small"
     seed: int = 0
     data_root: pathlib.Path | None = None
     json: pathlib.Path | None = None
@@ -64,7 +65,7 @@ def table2(
     models
         Names of systems; default: all that come with kdlgt.
     seeds
-        Runs of each cell; default: 1 at the small budget, 5 at the full one.
+        Runs of each cell; default: 1 at the small budget, 3 at the medium, 5 at the full one.
     memory_limit
         GB that a cell may hold; default: nine tenths of what is available.
     ray

@@ -143,7 +143,7 @@ def train_cell(cell: Cell) -> CellResult:
 
 
 def _train(cell: Cell) -> RunResult:
-    return train_tree(cell.tree(), data_set(cell.data), cell.run_dir, cell.data_root, load_plugins())
+    return train_tree(cell.tree(), data_set(cell.data).scale(cell.budget), cell.run_dir, cell.data_root, load_plugins())
 
 
 def _collapsed(cell: Cell) -> bool:

@@ -8,9 +8,28 @@ from typing import Any, Literal
 import attrs
 
 from kdlgt.errors import unknown_name
+from kdlgt.experiments.reproduce.outcome import Budget
 
 _CITATION = {"model.dropout": 0.5, "model.input_dropout": 0.5, "train.weight_decay": 5e-4}
 _CITATION_SYSTEMS = {"lsat": {"model.rpe.0.gnn": "GCN"}, "sat": {"model.rpe.0.gnn": "GCN"}}
+
+
+@attrs.frozen
+class Scale:
+    """How much of a data set a budget takes, and for how long.
+
+    Attributes:
+        epochs: epochs of training.
+        limit: at most so many graphs or nodes; ``None`` for all.
+    """
+
+    epochs: int
+    limit: int | None = None
+
+    def of(self, unit: str) -> str:
+        """In words."""
+        part = "all" if self.limit is None else f"at most {self.limit} {unit}"
+        return f"{part}, {self.epochs} epochs"
 
 
 @attrs.frozen(kw_only=True)
@@ -24,9 +43,7 @@ class DataSet:
         settings: config keys for all systems, dotted.
         system_settings: config keys for single systems.
         edge_types: number of edge types, where an edge has one: Graphormer then encodes the edges of shortest paths.
-        limit: graphs or nodes at the small budget.
-        epochs: epochs at the small budget.
-        full_epochs: epochs at the full budget.
+        small, medium, full: how much of it each budget takes.
     """
 
     name: str
@@ -35,35 +52,40 @@ class DataSet:
     settings: Mapping[str, Any] = attrs.field(factory=dict)
     system_settings: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     edge_types: int = 0
-    limit: int = 200
-    epochs: int = 8
-    full_epochs: int = 200
+    small: Scale = Scale(epochs=8, limit=200)
+    medium: Scale = Scale(epochs=20, limit=1200)
+    full: Scale = Scale(epochs=200)
+
+    def scale(self, budget: Budget) -> Scale:
+        """How much of it a budget takes."""
+        return {"small": self.small, "medium": self.medium, "full": self.full}[budget]
 
 
-def _citation(name: str, title: str) -> DataSet:
+def _graph_of_nodes(name: str, title: str, *, citations: bool) -> DataSet:
+    """A data set of one graph; bags of words of citation graphs need dropout and decay."""
     return DataSet(
         name=name,
         title=title,
         level="node",
-        settings=_CITATION,
-        system_settings=_CITATION_SYSTEMS,
-        limit=500,
-        epochs=15,
-        full_epochs=500,
+        settings=_CITATION if citations else {},
+        system_settings=_CITATION_SYSTEMS if citations else {},
+        small=Scale(15, 500),
+        medium=Scale(40, 3400),
+        full=Scale(500),
     )
 
 
 DATA_SETS: tuple[DataSet, ...] = (
     DataSet(name="zinc", title="ZINC", settings={"model.readout": "sum"}, edge_types=4),
-    DataSet(name="ogbg-molhiv", title="OGBG-MOLHIV", limit=500, epochs=3, full_epochs=50),
+    DataSet(name="ogbg-molhiv", title="OGBG-MOLHIV", small=Scale(3, 500), medium=Scale(8, 1500), full=Scale(50)),
     DataSet(name="mutag", title="MUTAG", edge_types=4),
     DataSet(name="cox2_md", title="COX2_MD", edge_types=5),
     DataSet(name="proteins", title="PROTEINS"),
-    DataSet(name="nci1", title="NCI1", limit=300),
-    _citation("cora", "Cora"),
-    _citation("citeseer", "Citeseer"),
-    _citation("pubmed", "PubMed"),
-    DataSet(name="lastfm-asia", title="LastFM-Asia", level="node", limit=500, epochs=15, full_epochs=500),
+    DataSet(name="nci1", title="NCI1", small=Scale(8, 300)),
+    _graph_of_nodes("cora", "Cora", citations=True),
+    _graph_of_nodes("citeseer", "Citeseer", citations=True),
+    _graph_of_nodes("pubmed", "PubMed", citations=True),
+    _graph_of_nodes("lastfm-asia", "LastFM-Asia", citations=False),
 )
 """In the paper's order."""
 

@@ -46,6 +46,7 @@ class Settings:
 
 SETTINGS = {
     "small": Settings(sizes=doubling_sizes(11, 13), widths=(64, 256), repeats=1, memory=6.0, seconds=40.0),
+    "medium": Settings(widths=(64, 256), repeats=3, memory=18.0, seconds=120.0),
     "full": Settings(),
 }
 

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from kdlgt.experiments.reproduce.charts import finish, panels
 from kdlgt.experiments.reproduce.claims import Claim, judge, lemma_factor
-from kdlgt.experiments.reproduce.datasets import DataSet, data_set
+from kdlgt.experiments.reproduce.datasets import DataSet, Scale, data_set
 from kdlgt.experiments.reproduce.outcome import Entry, Outcome, Picture, Request, Table
 from kdlgt.experiments.reproduce.training import run_config, run_tree, train_tree
 from kdlgt.model import GraphTransformer, model_health
@@ -33,7 +33,7 @@ class Settings:
 
     Attributes:
         graphs: sampled graphs.
-        data: the data set; at the small budget its ``limit`` and ``epochs`` hold.
+        data: the data set.
         normalise: also train LSAT with normalised queries and keys.
     """
 
@@ -43,7 +43,8 @@ class Settings:
 
 
 SETTINGS = {
-    "small": Settings(data=attrs.evolve(data_set("nci1"), limit=1000, epochs=10)),
+    "small": Settings(data=attrs.evolve(data_set("nci1"), small=Scale(10, 1000))),
+    "medium": Settings(data=attrs.evolve(data_set("nci1"), medium=Scale(30))),
     "full": Settings(),
 }
 
@@ -85,8 +86,11 @@ def run(request: Request, settings: Settings | None = None, registry: Registry |
             "c_max is the largest c_ij over all pairs of nodes and all heads. c_ij is the relative root mean square "
             "error of one entry of the attention matrix before normalisation, structure-aware part included."
         ),
-        settings={"graphs": graphs, "epochs": _epochs(request, chosen), "features r": found[0].features}
-        | ({"trained on graphs": chosen.data.limit} if request.budget == "small" else {}),
+        settings={
+            "graphs": graphs,
+            "trained on": chosen.data.scale(request.budget).of("graphs"),
+            "features r": found[0].features,
+        },
         tables=(
             Table.of("figure3", "c_max by layer", [row for errors in found for row in _rows(errors)]),
             Table.of("figure3_graphs", "c_max of each graph", _graph_rows(found)),
@@ -101,16 +105,13 @@ def run(request: Request, settings: Settings | None = None, registry: Registry |
     )
 
 
-def _epochs(request: Request, settings: Settings) -> int:
-    return settings.data.epochs if request.budget == "small" else settings.data.full_epochs
-
-
 def _measure(name: str, normalise: bool, request: Request, settings: Settings, registry: Registry) -> Errors:
     tree = run_tree("lsat", settings.data, request.budget, request.seed)
     tree["model"] |= {"layers": LAYERS, "attention": {"mode": "linear", "normalise": normalise}}
-    config, plugins = run_config(tree, settings.data, registry)
+    scale = settings.data.scale(request.budget)
+    config, plugins = run_config(tree, scale, registry)
     folder = RunFolder(request.folder / "runs" / ("normalised" if normalise else "plain"))
-    train_tree(tree, settings.data, folder.path, request.data_root, registry)
+    train_tree(tree, scale, folder.path, request.data_root, registry)
     request.say(f"figure3: {name} trained")
     session = Session.open(config, request.data_root, plugins)
     load_weights(folder.best, load_checkpoint(folder.best), session.model)
@@ -171,8 +172,8 @@ def _graph_rows(found: Sequence[Errors]) -> list[dict[str, Entry]]:
 
 
 def _trained(request: Request, settings: Settings) -> str:
-    size = "a small model, " if request.budget == "small" else ""
-    return f"{size}{_epochs(request, settings)} epochs"
+    size = "" if request.budget == "full" else "a small model, "
+    return f"{size}{settings.data.scale(request.budget).epochs} epochs"
 
 
 def _claims(errors: Errors, trained: str) -> tuple[Claim, ...]:

@@ -43,7 +43,7 @@ class Settings:
     draws: int = 256
 
 
-SETTINGS = {"small": Settings(), "full": Settings(nodes=64, draws=2048, dim=16)}
+SETTINGS = {"small": Settings(), "medium": Settings(), "full": Settings(nodes=64, draws=2048, dim=16)}
 
 
 @attrs.frozen(kw_only=True)

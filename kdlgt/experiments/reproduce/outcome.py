@@ -16,7 +16,7 @@ from kdlgt.experiments.reproduce.claims import Claim
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Budget = Literal["small", "full"]
+Budget = Literal["small", "medium", "full"]
 Entry = str | int | float | bool | None
 
 

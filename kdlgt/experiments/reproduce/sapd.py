@@ -47,6 +47,7 @@ class Settings:
 
 SETTINGS = {
     "small": Settings(),
+    "medium": Settings(),
     "full": Settings(
         nodes=1024, pooling_nodes=576, sizes=tuple(2**p for p in range(8, 17)), caps=(1, 2, 4, 8, 16, 32, 64, 128, 256)
     ),

@@ -10,6 +10,7 @@ import attrs
 
 from kdlgt.experiments.reproduce.claims import Claim, judge
 from kdlgt.experiments.reproduce.datasets import DATA_SETS
+from kdlgt.experiments.reproduce.outcome import Budget
 
 CLOSE = 0.02
 """Points of accuracy or ROC-AUC within which a loss is not significant; for errors, this share of the error."""
@@ -92,8 +93,8 @@ def difference(results: Results, data: str, first: str, second: str) -> Differen
     return Difference(data=data, gain=(a.goodness - b.goodness) * scale, noise=noise)
 
 
-def judge_all(results: Results, *, small: bool) -> tuple[Claim, ...]:
-    """Every claim about Table 2; at the small budget the figures stand there, and nothing is decided."""
+def judge_all(results: Results, budget: Budget) -> tuple[Claim, ...]:
+    """Every claim about Table 2; below the full budget the figures stand there, and nothing is decided."""
     claims = (
         _close(results, "table2.lsat-close", "lsat", "sat"),
         _close(results, "table2.sapdgt-close", "sapdgt", "graphormer"),
@@ -106,14 +107,15 @@ def judge_all(results: Results, *, small: bool) -> tuple[Claim, ...]:
         _homophilous(results),
         judge("table2.lastfm-margin", None, _without_features(results)),
     )
-    return tuple(map(_undecided, claims)) if small else claims
+    return claims if budget == "full" else tuple(_undecided(claim, budget) for claim in claims)
 
 
-def _undecided(claim: Claim) -> Claim:
+def _undecided(claim: Claim, budget: Budget) -> Claim:
     """What samples and a few epochs show is no test of a claim about trained systems."""
     if claim.verdict == "not tested":
         return claim
-    shown = f"small budget, untuned samples; there it {'would hold' if claim.verdict == 'holds' else 'would not hold'}"
+    would = "would hold" if claim.verdict == "holds" else "would not hold"
+    shown = f"{budget} budget, untuned small models; there it {would}"
     return attrs.evolve(claim, verdict="not tested", measured=f"{shown}: {claim.measured}")
 
 

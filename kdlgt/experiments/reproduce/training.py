@@ -11,7 +11,7 @@ from typing import Any
 from kdlgt.config import Config, config_from_dict
 from kdlgt.config.overrides import set_value
 from kdlgt.errors import ApproximationWarning, CheckpointError
-from kdlgt.experiments.reproduce.datasets import DataSet
+from kdlgt.experiments.reproduce.datasets import DataSet, Scale
 from kdlgt.experiments.reproduce.outcome import Budget
 from kdlgt.experiments.reproduce.sample import SUFFIX, with_sample
 from kdlgt.graph.anchors import AnchorWarning
@@ -20,10 +20,10 @@ from kdlgt.systems import read_system
 from kdlgt.train import RunResult, train_run
 
 SMALL: Mapping[str, Any] = {"train.lr": 3e-3, "data.batch_size": 32, "model.hidden": 32, "model.heads": 2}
-"""The small budget trains small models for a few epochs, with larger and more steps than the paper's."""
+"""Below the full budget, small models train for a few epochs, with larger and more steps than the paper's."""
 
 SMALL_FEATURES = 32
-"""Random features at the small budget."""
+"""Random features below the full budget."""
 
 GRAPHORMER = "graphormer"
 
@@ -34,11 +34,11 @@ def run_tree(system: str, entry: DataSet, budget: Budget, seed: int) -> dict[str
     Raises:
         UnknownNameError: no such system.
     """
-    small = budget == "small"
-    name = f"{entry.name}{SUFFIX}" if small else entry.name
+    small, scale = budget != "full", entry.scale(budget)
+    name = entry.name if scale.limit is None else f"{entry.name}{SUFFIX}"
     tree = read_system(system) | {"data": {"dataset": {"name": name}}}
     settings: dict[str, Any] = {**entry.settings, **entry.system_settings.get(system, {})}
-    settings |= {"train.seed": seed, "train.epochs": entry.epochs if small else entry.full_epochs}
+    settings |= {"train.seed": seed, "train.epochs": scale.epochs}
     if small:
         settings |= {
             **SMALL,
@@ -51,15 +51,16 @@ def run_tree(system: str, entry: DataSet, budget: Budget, seed: int) -> dict[str
     return tree
 
 
-def run_config(tree: Mapping[str, Any], entry: DataSet, registry: Registry) -> tuple[Config, Registry]:
+def run_config(tree: Mapping[str, Any], scale: Scale, registry: Registry) -> tuple[Config, Registry]:
     """The config, and the registry that knows its data set: samples are drawn with seed 0, whatever the run's seed."""
-    if tree["data"]["dataset"]["name"] != entry.name:
-        registry = with_sample(registry, entry.name, entry.limit, seed=0)
+    if scale.limit is not None:
+        name = str(tree["data"]["dataset"]["name"]).removesuffix(SUFFIX)
+        registry = with_sample(registry, name, scale.limit, seed=0)
     return config_from_dict(tree, registry), registry
 
 
 def train_tree(
-    tree: Mapping[str, Any], entry: DataSet, run_dir: pathlib.Path, data_root: pathlib.Path | None, registry: Registry
+    tree: Mapping[str, Any], scale: Scale, run_dir: pathlib.Path, data_root: pathlib.Path | None, registry: Registry
 ) -> RunResult:
     """Train into a run folder, going on where one is; what the outcome reports anyway is not warned of.
 
@@ -68,7 +69,7 @@ def train_tree(
     Raises:
         KdlgtError: as :func:`kdlgt.train.train_run`.
     """
-    config, registry = run_config(tree, entry, registry)
+    config, registry = run_config(tree, scale, registry)
     with warnings.catch_warnings():
         # Collapsed features are a column of the table, and a cap above the size of a molecule is no fault.
         warnings.simplefilter("ignore", ApproximationWarning)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kdlgt.experiments.reproduce.datasets import DataSet
+from kdlgt.experiments.reproduce.datasets import DataSet, Scale
 from kdlgt.experiments.reproduce.outcome import Request
 
 
@@ -25,10 +25,10 @@ def request_of(tmp_path: pathlib.Path) -> Callable[..., Request]:
 @pytest.fixture
 def tiny_graphs() -> DataSet:
     """Cycles whose class is a range of distances, as a data set of graphs."""
-    return DataSet(name="distance", title="cycles", limit=24, epochs=1, full_epochs=1)
+    return DataSet(name="distance", title="cycles", small=Scale(1, 24), full=Scale(1))
 
 
 @pytest.fixture
 def tiny_nodes() -> DataSet:
     """The karate club as a data set of nodes."""
-    return DataSet(name="karate", title="karate", level="node", limit=30, epochs=1, full_epochs=1)
+    return DataSet(name="karate", title="karate", level="node", small=Scale(1, 30), full=Scale(1))

@@ -43,21 +43,21 @@ def test_an_error_counts_the_other_way_round_and_in_shares() -> None:
 
 def test_ahead_needs_more_than_the_noise() -> None:
     clear = results(cora_lsat=(0.60, 0.61), cora_sat=(0.50, 0.51), citeseer_lsat=(0.5, 0.6), citeseer_sat=(0.5, 0.58))
-    found = verdicts(judge_all(clear, small=False))
+    found = verdicts(judge_all(clear, "full"))
     assert found["table2.lsat-ahead-cora"] == "holds"
     assert found["table2.lsat-ahead-citeseer"] == "not tested"
     assert found["table2.lsat-ahead-lastfm-asia"] == "not tested"
     behind = results(cora_lsat=(0.40, 0.41), cora_sat=(0.50, 0.51))
-    assert verdicts(judge_all(behind, small=False))["table2.lsat-ahead-cora"] == "does not hold"
+    assert verdicts(judge_all(behind, "full"))["table2.lsat-ahead-cora"] == "does not hold"
 
 
 def test_one_seed_decides_no_lead() -> None:
-    found = judge_all(results(cora_lsat=(0.9,), cora_sat=(0.1,)), small=False)
+    found = judge_all(results(cora_lsat=(0.9,), cora_sat=(0.1,)), "full")
     assert verdicts(found)["table2.lsat-ahead-cora"] == "not tested"
 
 
 def test_the_small_budget_decides_nothing_and_shows_the_figure() -> None:
-    found = {c.key: c for c in judge_all(results(cora_lsat=(0.6, 0.6), cora_sat=(0.5, 0.5)), small=True)}
+    found = {c.key: c for c in judge_all(results(cora_lsat=(0.6, 0.6), cora_sat=(0.5, 0.5)), "small")}
     claim = found["table2.lsat-ahead-cora"]
     assert claim.verdict == "not tested"
     assert "would hold: cora +0.100" in claim.measured
@@ -66,17 +66,17 @@ def test_the_small_budget_decides_nothing_and_shows_the_figure() -> None:
 def test_close_allows_two_points() -> None:
     near = results(cora_lsat=(0.49,), cora_sat=(0.50,))
     far = results(cora_lsat=(0.40,), cora_sat=(0.50,))
-    assert verdicts(judge_all(near, small=False))["table2.lsat-close"] == "holds"
-    assert verdicts(judge_all(far, small=False))["table2.lsat-close"] == "does not hold"
+    assert verdicts(judge_all(near, "full"))["table2.lsat-close"] == "holds"
+    assert verdicts(judge_all(far, "full"))["table2.lsat-close"] == "does not hold"
 
 
 def test_gps_drop() -> None:
     found = results(cora_gps=(0.8, 0.8)) | {("cora", "gps-without-gnn"): Score(values=(0.6, 0.6))}
-    assert verdicts(judge_all(found, small=False))["table2.gps-drop"] == "holds"
+    assert verdicts(judge_all(found, "full"))["table2.gps-drop"] == "holds"
 
 
 def test_claims_without_cells_are_not_tested() -> None:
-    assert set(verdicts(judge_all({}, small=False)).values()) == {"not tested"}
+    assert set(verdicts(judge_all({}, "full")).values()) == {"not tested"}
 
 
 def cell(system: str, seed: int, **values: Any) -> CellResult:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import get_args
 
 import pytest
 
 from kdlgt.errors import UnknownNameError
 from kdlgt.experiments.reproduce.datasets import DATA_SETS, chosen_data_sets, data_set
+from kdlgt.experiments.reproduce.outcome import Budget
 from kdlgt.experiments.reproduce.training import run_config, run_tree
 from kdlgt.registry import load_plugins
 from kdlgt.systems import system_names
@@ -16,18 +17,19 @@ pytestmark = pytest.mark.plugins
 
 
 @pytest.mark.parametrize("system", system_names())
-@pytest.mark.parametrize("budget", ["small", "full"])
-def test_every_cell_of_the_table_is_a_config(system: str, budget: Literal["small", "full"]) -> None:
+@pytest.mark.parametrize("budget", get_args(Budget))
+def test_every_cell_of_the_table_is_a_config(system: str, budget: Budget) -> None:
     registry = load_plugins()
     for entry in DATA_SETS:
-        config, _ = run_config(run_tree(system, entry, budget, 3), entry, registry)
+        scale = entry.scale(budget)
+        config, _ = run_config(run_tree(system, entry, budget, 3), scale, registry)
         assert config.train.seed == 3
-        assert config.data.dataset.name == (f"{entry.name}-sample" if budget == "small" else entry.name)
-        assert config.train.epochs == (entry.epochs if budget == "small" else entry.full_epochs)
+        assert config.data.dataset.name == (entry.name if budget == "full" else f"{entry.name}-sample")
+        assert config.train.epochs == scale.epochs
 
 
 def test_the_full_budget_has_the_papers_settings() -> None:
-    config, _ = run_config(run_tree("lsat", data_set("zinc"), "full", 0), data_set("zinc"), load_plugins())
+    config, _ = run_config(run_tree("lsat", data_set("zinc"), "full", 0), data_set("zinc").full, load_plugins())
     train = config.train
     assert (train.optimizer, train.lr, train.betas, train.eps, train.schedule) == (
         "adam",
