@@ -22,7 +22,13 @@ Floats = NDArray[np.float64]
 Pairs = tuple[Floats, Floats]
 
 CLUSTER_GAP = 1e-6
-"""Eigenvalues nearer than this to their neighbour count as one cluster, which is kept whole or dropped whole."""
+"""Neighbouring eigenvalues within this share of their magnitude are one cluster, kept whole or dropped whole ..."""
+
+CLUSTER_FLOOR = 1e-13
+"""... and so are those within this share of the operator's norm: what rounding leaves of equal ones. Long graphs have tiny gaps."""
+
+_LARGEST = 2.0
+"""No eigenvalue of a normalised Laplacian is larger."""
 
 DENSE_NODES = 600
 """Components up to this size are solved densely: exact, and faster than an iteration."""
@@ -81,7 +87,7 @@ def laplacian_spectrum(graph: Graph, count: int, end: End = "smallest") -> Spect
         for value, vector in _component_pairs(laplacian, count + 1, end)
     ]
     found.sort(key=lambda pair: pair[0] if end == "smallest" else -pair[0])
-    keep = whole_clusters(np.array([value for value, _, _ in found]), count)
+    keep = whole_clusters(np.array([value for value, _, _ in found]), count, norm=_LARGEST)
     values, vectors = np.zeros(count), np.zeros((graph.num_nodes, count))
     for column, (value, nodes, vector) in enumerate(found[:keep]):
         values[column] = value
@@ -89,12 +95,16 @@ def laplacian_spectrum(graph: Graph, count: int, end: End = "smallest") -> Spect
     return Spectrum(values, vectors)
 
 
-def whole_clusters(ordered: Floats, count: int) -> int:
-    """How many of the first ``count`` ordered values can be kept without splitting a cluster."""
+def whole_clusters(ordered: Floats, count: int, norm: float) -> int:
+    """How many of the first ``count`` ordered eigenvalues of an operator can be kept without splitting a cluster."""
     keep = min(count, len(ordered))
-    while 0 < keep < len(ordered) and abs(ordered[keep] - ordered[keep - 1]) < CLUSTER_GAP:
+    while 0 < keep < len(ordered) and _equal(ordered[keep], ordered[keep - 1], norm):
         keep -= 1
     return keep
+
+
+def _equal(value: float, other: float, norm: float) -> bool:
+    return abs(value - other) < CLUSTER_GAP * max(abs(value), abs(other)) + CLUSTER_FLOOR * norm
 
 
 def _components(graph: Graph) -> Iterator[tuple[NDArray[np.int64], csr_array]]:
@@ -177,7 +187,8 @@ def _start(nodes: int) -> Floats:
 def _shift_invert(laplacian: csr_array, count: int, end: End) -> Pairs:
     """Lanczos on ``(L - s I)^-1`` with s just outside the spectrum, where ``L - s I`` is regular."""
     nodes = laplacian.shape[0]
-    shift = -1e-4 if end == "smallest" else 2.0 + 1e-4
+    distance = min(1e-4, 1.0 / nodes**1.5)  # of the order of the gaps in a mesh, so that few steps tell them apart
+    shift = -distance if end == "smallest" else _LARGEST + distance
     shifted = (laplacian - shift * eye_array(nodes)).tocsc()
     factor = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     inverse = LinearOperator((nodes, nodes), matvec=factor.solve, dtype=np.dtype(np.float64))
@@ -226,7 +237,7 @@ def truncated_eigen(operator: Any, rank: int) -> Spectrum:
     values, vectors = _largest_magnitude(operator, nodes, min(rank + 1, nodes))
     order = np.argsort(-np.abs(values), kind="stable")
     magnitudes = np.abs(values)[order]
-    keep = whole_clusters(magnitudes, rank)
+    keep = whole_clusters(magnitudes, rank, norm=float(magnitudes[0]))
     kept_values, kept_vectors = np.zeros(rank), np.zeros((nodes, rank))
     kept_values[:keep] = values[order[:keep]]
     kept_vectors[:, :keep] = vectors[:, order[:keep]]

@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 from kdlgt.algebra import Multiplicative, split_coefficient
 from kdlgt.errors import ArgumentError, GraphError
 from kdlgt.graph import Graph, Structure, graph_ids, read_structure
-from kdlgt.graph.spectrum import CLUSTER_GAP, normalised_laplacian, truncated_eigen
+from kdlgt.graph.spectrum import normalised_laplacian, truncated_eigen, whole_clusters
 from kdlgt.rpe import RPE, MultiplicativeRPE
 
 Operator = Callable[[Graph], Any]
@@ -171,8 +171,6 @@ def _truncate(matrix: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
     values, vectors = np.linalg.eigh(matrix)
     order = np.argsort(-np.abs(values), kind="stable")
     values, vectors = values[order], vectors[:, order]
-    keep = min(rank, len(values))
-    while 0 < keep < len(values) and abs(abs(values[keep]) - abs(values[keep - 1])) < CLUSTER_GAP:
-        keep -= 1
+    keep = whole_clusters(np.abs(values), rank, norm=float(np.abs(values[0])))
     kept: NDArray[np.float64] = (vectors[:, :keep] * values[:keep]) @ vectors[:, :keep].T
     return kept

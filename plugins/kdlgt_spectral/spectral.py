@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from kdlgt.algebra import Multiplicative, split_coefficient
 from kdlgt.errors import ArgumentError, require_at_least
 from kdlgt.graph import Graph, Structure, graph_ids, graph_ptr, read_structure
-from kdlgt.graph.spectrum import CLUSTER_GAP, End, laplacian_spectrum
+from kdlgt.graph.spectrum import End, laplacian_spectrum, whole_clusters
 from kdlgt.rpe import RPE, MultiplicativeRPE
 
 
@@ -159,7 +159,5 @@ def _dense_eigenpairs(adjacency: np.ndarray, rank: int, end: End) -> tuple[np.nd
     values, vectors = values[real], vectors[:, real]
     order = np.argsort(values if end == "smallest" else -values, kind="stable")
     values, vectors = values[order], vectors[:, order]
-    keep = min(rank, len(values))
-    while 0 < keep < len(values) and abs(values[keep] - values[keep - 1]) < CLUSTER_GAP:
-        keep -= 1
+    keep = whole_clusters(values, rank, norm=2.0)
     return values[:keep], vectors[:, :keep]

@@ -85,6 +85,23 @@ def test_equal_components_share_clusters_that_are_kept_or_dropped_whole() -> Non
     assert np.count_nonzero(laplacian_spectrum(graph, 5).values) == 3
 
 
+@pytest.mark.parametrize("nodes", [5_000, 50_000])
+def test_small_gaps_of_a_long_path_are_no_cluster(nodes: int) -> None:
+    """Eigenvalues ``1 - cos(pi k / (N - 1))`` differ by far less than 1e-6, and are all different."""
+    spectrum = laplacian_spectrum(Graph.from_data(path(nodes)), 6)
+    expected = 2 * np.sin(np.pi * np.arange(1, 7) / (nodes - 1) / 2) ** 2
+    np.testing.assert_allclose(spectrum.values, expected, rtol=1e-5)
+    np.testing.assert_allclose(spectrum.vectors.T @ spectrum.vectors, np.eye(6), atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_clusters_follow_the_scale_of_an_operator(scale: float) -> None:
+    values = scale * np.array([5.0, 4.0, 3.0, 3.0, 1.0])
+    assert np.count_nonzero(truncated_eigen(np.diag(values), 2).values) == 2
+    assert np.count_nonzero(truncated_eigen(np.diag(values), 3).values) == 2
+    assert np.count_nonzero(truncated_eigen(np.diag(values), 4).values) == 4
+
+
 def test_a_clique_has_one_cluster() -> None:
     graph = Graph.from_data(clique(6))
     assert not laplacian_spectrum(graph, 4).values.any()
