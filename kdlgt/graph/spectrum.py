@@ -25,7 +25,7 @@ CLUSTER_GAP = 1e-6
 """Neighbouring eigenvalues within this share of their magnitude are one cluster, kept whole or dropped whole ..."""
 
 CLUSTER_FLOOR = 1e-13
-"""... and so are those within this share of the operator's norm: what rounding leaves of equal ones. Long graphs have tiny gaps."""
+"""... and so are those within this share of the operator's norm, which rounding leaves of equal ones."""
 
 _LARGEST = 2.0
 """No eigenvalue of a normalised Laplacian is larger."""
