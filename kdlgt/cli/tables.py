@@ -26,7 +26,8 @@ def print_result(out: Console, folder: pathlib.Path, result: RunResult) -> None:
     """The metrics of a run, and where the rest is."""
     print_scores(out, f"{folder}, best epoch {result.best_epoch}", {"val": result.val, "test": result.test})
     out.print(
-        f"{result.parameters:,} parameters, {result.seconds:.1f} s; look at {folder / 'report.html'}",
+        f"attention {result.attention_in_words}; {result.parameters:,} parameters, {result.seconds:.1f} s; "
+        f"look at {folder / 'report.html'}",
         highlight=False,
         soft_wrap=True,
     )

@@ -54,10 +54,15 @@ def plan_segments(batch: Data, mode: AttentionMode, auto_threshold: int = 0) -> 
     ptr = graph_ptr(batch)
     if mode != "auto":
         return (Segment(batch, ptr, None, mode == "exact"),)
-    small = (ptr[1:] - ptr[:-1]) <= auto_threshold
+    small = attends_exactly(ptr[1:] - ptr[:-1], mode, auto_threshold)
     if bool(small.all()) or not bool(small.any()):
         return (Segment(batch, ptr, None, bool(small.all())),)
     return (_select(batch, ptr, small, exact=True), _select(batch, ptr, ~small, exact=False))
+
+
+def attends_exactly(sizes: Tensor, mode: str, auto_threshold: int) -> Tensor:
+    """Whether graphs of these sizes [G] attend exactly [G]."""
+    return sizes <= auto_threshold if mode == "auto" else torch.full_like(sizes, mode == "exact", dtype=torch.bool)
 
 
 def _select(batch: Data, ptr: Tensor, chosen: Tensor, *, exact: bool) -> Segment:

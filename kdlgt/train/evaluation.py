@@ -11,6 +11,7 @@ from torch import Tensor
 from kdlgt.config.schema import Config
 from kdlgt.data.bundle import DataBundle, Task
 from kdlgt.model import ModelHealth, model_health
+from kdlgt.model.segments import attends_exactly
 from kdlgt.train.batches import PARTS, Part
 from kdlgt.train.checkpoint import load_checkpoint, load_weights
 from kdlgt.train.loop import Loop
@@ -57,6 +58,9 @@ def part_scores(task: Task, outputs: Outputs, parts: Iterable[Part] = PARTS) -> 
 def _result(loop: Loop, bundle: DataBundle, folder: RunFolder, config: Config, outputs: Outputs) -> RunResult:
     by_part = part_scores(bundle.task, outputs)
     seconds = sum(row["seconds"] for row in folder.read_metrics()[1])
+    attention = config.model.attention
+    mode = attention.mode if config.model.attend else "none"
+    sizes = torch.tensor([graph.num_nodes for graph in bundle.graphs])
     return RunResult(
         test=by_part["test"],
         val=by_part["val"],
@@ -67,8 +71,10 @@ def _result(loop: Loop, bundle: DataBundle, folder: RunFolder, config: Config, o
         parameters=sum(parameter.numel() for parameter in loop.model.parameters() if parameter.requires_grad),
         seed=config.train.seed,
         data=bundle.name,
-        attention=config.model.attention.mode if config.model.attend else "none",
+        attention=mode,
         rpe=tuple(component.name for component in config.model.rpe),
+        exact_graphs=int(attends_exactly(sizes, mode, attention.auto_threshold).sum()),
+        graphs=len(sizes),
     )
 
 
@@ -113,7 +119,7 @@ def _report(
     numbers |= {"best epoch": f"{result.best_epoch} of {result.epochs}", "parameters": f"{result.parameters:,}"}
     numbers |= {
         "training time": f"{result.seconds:.0f} s",
-        "attention": result.attention,
+        "attention": result.attention_in_words,
         "RPE": " + ".join(result.rpe) or "none",
     }
     output, target = outputs["test"]

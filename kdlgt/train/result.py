@@ -24,6 +24,7 @@ class RunResult:
         data: name of the data set.
         attention: ``linear``, ``exact`` or ``auto``.
         rpe: names of the encodings.
+        exact_graphs, graphs: how many graphs of the data set attend exactly, and how many there are.
     """
 
     test: Scores
@@ -37,6 +38,15 @@ class RunResult:
     data: str
     attention: str
     rpe: tuple[str, ...]
+    exact_graphs: int
+    graphs: int
+
+    @property
+    def attention_in_words(self) -> str:
+        """The mode; of ``auto`` also what it chose."""
+        if self.attention != "auto":
+            return self.attention
+        return f"auto, exact on {self.exact_graphs:,} of {self.graphs:,} graphs"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

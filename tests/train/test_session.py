@@ -34,6 +34,29 @@ def test_the_run_folder_is_complete(run: RunFolder) -> None:
     assert list(run.tensorboard.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("attention", "exact", "words"),
+    [
+        ({"mode": "linear"}, 0, "linear"),
+        ({"mode": "exact"}, 1, "exact"),
+        ({"mode": "auto", "auto_threshold": 34}, 1, "auto, exact on 1 of 1 graphs"),
+        ({"mode": "auto", "auto_threshold": 33}, 0, "auto, exact on 0 of 1 graphs"),
+    ],
+)
+def test_the_result_says_which_graphs_attend_exactly(
+    attention: dict[str, object],
+    exact: int,
+    words: str,
+    tmp_path: pathlib.Path,
+    karate_config: MakeConfig,
+    registry: Registry,
+) -> None:
+    config = karate_config(epochs=1, model={"attention": attention})
+    result = train_run(config, tmp_path / "run", registry=registry)
+    assert (result.exact_graphs, result.graphs, result.attention_in_words) == (exact, 1, words)
+    assert words in (tmp_path / "run" / "report.html").read_text()
+
+
 def test_the_config_of_the_folder_repeats_the_run(run: RunFolder, tmp_path: pathlib.Path, registry: Registry) -> None:
     result = train_run(load_config(run.config, registry=registry), tmp_path / "again", registry=registry)
     assert result.test == run.read_result()["test"]
