@@ -17,6 +17,12 @@ from kdlgt.errors import ArgumentError
 
 Implementation = Literal["fused", "dense"]
 
+_SMALLEST = 1e-30
+"""Entries of a product of shifted kernel features above this are right to rounding: what underflowed was smaller."""
+
+_LOWEST = -1e30
+"""Stands for -inf as the maximum of a row of logs, so that differences are numbers."""
+
 _KERNEL_ELEMENTS = 1 << 25
 """Rows of a dense kernel bias are computed in chunks of about this many elements."""
 
@@ -133,8 +139,27 @@ def _dense_bias(inputs: AttentionInputs, members: Tensor, real: Tensor) -> Tenso
 
 
 def _dense_kernel(query: Tensor, key: Tensor) -> Tensor:
-    """``log(F G^T)`` [B, H, n, n] from logs [B, n, H, K], in chunks of rows."""
+    """``log(F G^T)`` [B, H, n, n] from logs [B, n, H, K]: one product where the logs allow it."""
     query, key = query.transpose(1, 2), key.transpose(1, 2)
+    product = None if torch.compiler.is_compiling() else _kernel_product(query, key)
+    return _kernel_in_logs(query, key) if product is None else product
+
+
+def _kernel_product(query: Tensor, key: Tensor) -> Tensor | None:
+    """``log(exp(F - f) exp(G - g)^T) + f + g`` with the maxima f, g of each row; ``None`` where entries underflow."""
+    row, column = (side.detach().amax(-1, keepdim=True).clamp_min(_LOWEST) for side in (query, key))
+    total = torch.exp(query - row) @ torch.exp(key - column).transpose(-1, -2)
+    small = total.detach() < _SMALLEST
+    if bool(small.any()):
+        met = (query > -math.inf).to(total.dtype) @ (key > -math.inf).to(total.dtype).transpose(-1, -2)
+        if bool((small & (met > 0)).any()):
+            return None
+    shifted = total.masked_fill(small, 1.0).log() + row + column.transpose(-1, -2)
+    return shifted.masked_fill(small, -math.inf)
+
+
+def _kernel_in_logs(query: Tensor, key: Tensor) -> Tensor:
+    """The same for any logs, in chunks of rows: every term of every sum is formed."""
     row_elements = query.size(0) * max(query.size(1), key.size(1)) * key.size(2) * key.size(3)
     rows = query.split(max(1, _KERNEL_ELEMENTS // row_elements), dim=2)
     chunks = [

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import pytest
 import torch
 
-from kdlgt.algebra import Mixture, Partition, Sum, Zero
+from kdlgt.algebra import Kernel, Mixture, Partition, Sum, Zero, to_dense
 from kdlgt.attention import exact_attention
+from kdlgt.attention.exact import _kernel_product
 from kdlgt.errors import ArgumentError
 
 Make = Callable[..., Any]
@@ -65,3 +66,25 @@ def test_an_unknown_implementation_is_refused(make_problem: Make) -> None:
     problem = make_problem(3)
     with pytest.raises(ArgumentError, match="'fused', 'dense'"):
         exact_attention(problem.q, problem.k, problem.v, implementation="flash")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("steepness", "one_product"), [(1.0, True), (5.0, True), (100.0, False)])
+def test_steep_kernels_are_summed_in_logs_and_others_in_one_product(steepness: float, one_product: bool) -> None:
+    """Distances to anchors on a path, some anchors out of reach of everybody, one node out of reach of all."""
+    distance = (torch.arange(12.0)[:, None] - torch.tensor([0.0, 5.0, 11.0, 0.0])).abs()
+    log = -steepness * distance
+    log[:, 3] = -torch.inf
+    log[7] = -torch.inf
+    side = log[:, None].requires_grad_()
+    kernel = Kernel(side, side)
+    blocks = side[None].transpose(1, 2)
+    assert (_kernel_product(blocks, blocks) is not None) == one_product
+    q, k, v = torch.zeros(12, 1, 2), torch.zeros(12, 1, 2), torch.eye(12)[:, None]
+    seen = exact_attention(q, k, v, kernel)[:, 0]
+    expected = torch.softmax(to_dense(kernel)[0], -1).nan_to_num(0.0)
+    others = torch.arange(12) != 7
+    torch.testing.assert_close(seen[others], expected[others])
+    weight = torch.randn(11, 12, generator=torch.Generator().manual_seed(0))
+    got, wanted = (torch.autograd.grad((rows[others] * weight).sum(), side)[0] for rows in (seen, expected))
+    torch.testing.assert_close(got[others], wanted[others], atol=1e-5, rtol=1e-5)
+    assert bool(torch.isfinite(got).all())
