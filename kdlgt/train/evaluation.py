@@ -30,7 +30,7 @@ def finish_run(loop: Loop, bundle: DataBundle, folder: RunFolder, config: Config
     """Evaluate the best weights, and write predictions, result and report."""
     if folder.best.exists():
         load_weights(folder.best, load_checkpoint(folder.best), loop.model)
-    outputs: Outputs = {part: loop.outputs(part) for part in PARTS}
+    outputs = loop.outputs(*PARTS)
     result = _result(loop, bundle, folder, config, outputs)
     if loop.fabric.is_global_zero:
         write_predictions(folder.predictions, bundle, outputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -216,24 +216,26 @@ class Loop:
 
     def validate(self) -> Scores:
         """Loss and metrics on the validation part; every process computes all of it, the first one's count."""
-        output, target = self.outputs("val")
+        output, target = self.outputs("val")["val"]
         score = {"loss": float(self.objective.loss(output, target)), **scores(self.objective.task, output, target)}
         return self.fabric.broadcast(score)
 
-    def outputs(self, part: Part) -> tuple[Tensor, Tensor]:
-        """Outputs and targets of a whole part, on the CPU, in order."""
-        self.model.eval()
-        parts = []
-        with torch.no_grad():
-            for batch in self.batches.evaluation(part):
-                batch = self.on_device(batch)
-                parts.append(self.batches.labelled(self._evaluate(batch), batch, part))
-        outputs, targets = zip(*parts, strict=True)
-        return torch.cat(outputs).float().cpu(), torch.cat(targets).cpu()
+    def outputs(self, *parts: Part) -> dict[Part, tuple[Tensor, Tensor]]:
+        """Outputs and targets of whole parts, on the CPU, in order; one forward serves all parts of one graph."""
+        if self.batches.bundle.level == "node":
+            batch = self.on_device(self.batches.bundle.graph)
+            output = self._evaluate(batch)
+            return {part: _on_cpu([self.batches.labelled(output, batch, part)]) for part in parts}
+        return {part: _on_cpu(self._labelled(part)) for part in parts}
+
+    def _labelled(self, part: Part) -> list[tuple[Tensor, Tensor]]:
+        batches = map(self.on_device, self.batches.evaluation(part))
+        return [self.batches.labelled(self._evaluate(batch), batch, part) for batch in batches]
 
     def _evaluate(self, batch: Data) -> Tensor:
         """Forward without the data-parallel wrapper, whose collectives belong to training."""
-        with self.fabric.autocast():
+        self.model.eval()
+        with torch.no_grad(), self.fabric.autocast():
             result: Tensor = self.model(batch)
         return result
 
@@ -307,3 +309,9 @@ def grouped(batches: Iterable[Data], size: int) -> Iterator[list[Data]]:
     iterator = iter(batches)
     while group := list(itertools.islice(iterator, size)):
         yield group
+
+
+def _on_cpu(labelled: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Outputs and targets of all batches, joined."""
+    outputs, targets = zip(*labelled, strict=True)
+    return torch.cat(outputs).float().cpu(), torch.cat(targets).cpu()

@@ -53,4 +53,4 @@ def _outputs(
     load_weights(folder.best, checkpoint, session.model)
     loop = session.loop(folder, make_fabric(config.train))
     with isolated_random(loop.fabric.device), cpu_threads(config.train.threads):
-        return session, {part: loop.outputs(part) for part in PARTS}
+        return session, loop.outputs(*PARTS)
