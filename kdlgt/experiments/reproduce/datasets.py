@@ -53,7 +53,7 @@ class DataSet:
     system_settings: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     edge_types: int = 0
     small: Scale = Scale(epochs=8, limit=200)
-    medium: Scale = Scale(epochs=20, limit=1200)
+    medium: Scale = Scale(epochs=12, limit=500)
     full: Scale = Scale(epochs=200)
 
     def scale(self, budget: Budget) -> Scale:
@@ -77,7 +77,7 @@ def _graph_of_nodes(name: str, title: str, *, citations: bool) -> DataSet:
 
 DATA_SETS: tuple[DataSet, ...] = (
     DataSet(name="zinc", title="ZINC", settings={"model.readout": "sum"}, edge_types=4),
-    DataSet(name="ogbg-molhiv", title="OGBG-MOLHIV", small=Scale(3, 500), medium=Scale(8, 1500), full=Scale(50)),
+    DataSet(name="ogbg-molhiv", title="OGBG-MOLHIV", small=Scale(3, 500), medium=Scale(8, 500), full=Scale(50)),
     DataSet(name="mutag", title="MUTAG", edge_types=4),
     DataSet(name="cox2_md", title="COX2_MD", edge_types=5),
     DataSet(name="proteins", title="PROTEINS"),
