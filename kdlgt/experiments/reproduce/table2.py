@@ -42,8 +42,8 @@ NOTES = {
         "everything runs, and say little about which system is better."
     ),
     "medium": (
-        "Medium budget: MUTAG, COX2_MD, Cora and Citeseer whole, samples of the others; small models, a dozen epochs or "
-        "a few, nothing tuned."
+        "Medium budget: MUTAG, COX2_MD, Cora and Citeseer whole, samples of the others; small models, 8 to 40 "
+        "epochs, nothing tuned."
     ),
     "full": (
         "Optimiser, learning rate, schedule and batch size are the paper's; widths, depths, dropout and numbers of "
