@@ -134,7 +134,7 @@ def _serve(connection: Connection, build: Build, limits: Limits) -> None:
     while True:
         try:
             name = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):  # the parent has ended
             return
         answer: Reading | str
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pathlib
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -82,11 +83,19 @@ class _Worker:
 
 
 def _begin(memory_limit: int | None) -> None:
-    """Set the memory limit of a new worker."""
+    """Set the memory limit of a new worker, and let it end with its parent, however that ends."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     available = available_bytes()
     limit = memory_limit or (None if available is None else int(_SHARE * available))
     if limit is not None and not torch.cuda.is_available():
         limit_memory(limit)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _peaks(pid: int, future: Future[CellResult]) -> Iterator[int]:

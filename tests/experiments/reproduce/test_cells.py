@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import signal
+import subprocess
+import sys
+import time
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
@@ -117,6 +121,41 @@ def test_a_killed_process_counts_as_out_of_memory_and_the_next_cell_runs(
         refused = worker.train(attrs.evolve(cell, data="karate"))
         assert refused.status == "failed"
         assert worker.pid != first
+
+
+ORPHAN = """
+import time
+from kdlgt.experiments.reproduce import workers
+
+if __name__ == "__main__":
+    worker = workers._Worker(None)
+    worker._open().submit(time.sleep, 300)
+    print(worker.pid, flush=True)
+    time.sleep(300)
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_ends_with_its_parent(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(ORPHAN)
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while _lives(child) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _lives(child)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _killed(pid: int) -> Any:
