@@ -139,11 +139,10 @@ if __name__ == "__main__":
 def test_a_worker_ends_with_its_parent(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(ORPHAN)
-    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
-    parent.kill()
-    parent.wait()
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.kill()
     deadline = time.monotonic() + 20
     while _lives(child) and time.monotonic() < deadline:
         time.sleep(0.1)
