@@ -179,18 +179,20 @@ class _Builder:
     def features(self, dim: int) -> FeatureMap:
         component = self.config.features
         spec = cast("FeatureMapSpec", self.registry.spec("feature_map", component.name))
-        features = spec.factory(dim, self.config.heads, _options(component, spec))
+        with _naming("model.features", component):
+            features = spec.factory(dim, self.config.heads, _options(component, spec))
         return _balanced(features, component.name) if self.config.attention.balance else features
 
     def rpe(self) -> RPE | None:
         """The sum of the config's encodings, with parameters of its own; ``None`` without any."""
         if not self.config.attend or not self.config.rpe:
             return None
-        return SumRPE([self.one_rpe(component) for component in self.config.rpe])
+        return SumRPE([self.one_rpe(number, component) for number, component in enumerate(self.config.rpe)])
 
-    def one_rpe(self, component: Component) -> RPE:
+    def one_rpe(self, number: int, component: Component) -> RPE:
         spec = cast("RPESpec", self.registry.spec("rpe", component.name))
-        return spec.factory(self.config.heads, self.config.hidden, _options(component, spec))
+        with _naming(f"model.rpe.{number}", component):
+            return spec.factory(self.config.heads, self.config.hidden, _options(component, spec))
 
     def absolute(self, component: Component) -> AbsoluteEncoding:
         spec = cast("AbsoluteSpec", self.registry.spec("absolute", component.name))
@@ -209,6 +211,15 @@ class _Builder:
         if level == "graph":
             return GraphHead(self.config.hidden, out_features, self.config.readout, dropout=self.config.dropout)
         raise ArgumentError(f"level = {level!r}; allowed: 'node', 'graph'")
+
+
+@contextlib.contextmanager
+def _naming(path: str, component: Component) -> Iterator[None]:
+    """Say which entry of the config a component's own refusal is about."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise ArgumentError(f"{path} ({component.name}): {error}") from error
 
 
 def _options(component: Component, spec: Spec) -> Any:
@@ -241,11 +252,3 @@ def _chosen_features(config: EncoderConfig, in_features: Features | None) -> Fea
             "use encoder.kind = 'auto', or convert the features"
         )
     return in_features
-
-
-def _feed_forward_width(config: ModelConfig) -> int:
-    if config.feed_forward < 0:
-        raise ArgumentError(
-            f"feed_forward = {config.feed_forward}; allowed: a multiple of hidden >= 0, 0 leaves it out"
-        )
-    return round(config.feed_forward * config.hidden)

@@ -16,6 +16,7 @@ from torch_geometric.utils import to_undirected
 import kdlgt
 import kdlgt.features.plugin
 from kdlgt.algebra import Additive, Decomposition, Multiplicative
+from kdlgt.config import config_from_dict
 from kdlgt.config.schema import AttentionConfig, Component, Config, EncoderConfig, LocalConfig, ModelConfig
 from kdlgt.errors import ArgumentError, ConfigError, NotPreparedError, UnknownNameError
 from kdlgt.features import Conditioned
@@ -318,3 +319,11 @@ def test_unknown_names(registry: Registry) -> None:
         run(config(features=Component(name="favor")), registry)
     with pytest.raises(UnknownNameError, match=r"unknown convolution 'GCNN'.*Did you mean 'GCN'\?"):
         run(config(local=LocalConfig(conv="GCNN")), registry)
+
+
+@pytest.mark.plugins
+def test_a_component_that_refuses_its_options_is_named_with_its_place() -> None:
+    registry = kdlgt.load_plugins()
+    config = config_from_dict({"model": {"rpe": ["degree", {"name": "sapd", "k": 0}]}}, registry).model
+    with pytest.raises(ArgumentError, match=r"model\.rpe\.1 \(sapd\): k = 0; allowed"):
+        kdlgt.build_model(config, in_features=3, out_features=2, registry=registry)

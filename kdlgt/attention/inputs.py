@@ -47,6 +47,11 @@ def gather_inputs(
         DtypeError: float64 meets float32.
     """
     _check_shapes(q, k, v)
+    if bias is not None and not isinstance(bias, Decomposition):
+        raise ArgumentError(
+            f"bias is a {type(bias).__name__}; expected a value of kdlgt.algebra: call an encoding on its batch first, "
+            "bias = rpe(batch)"
+        )
     lowered = lower(bias) if bias is not None else Lowered(num_nodes=q.size(0))
     _check_bias(q, lowered)
     dtype = _accumulation_dtype(q, k, v, lowered)

@@ -80,7 +80,8 @@ class AttentionConfig:
     Attributes:
         mode: ``linear``, ``exact`` (the quadratic twin on the same parameters), or ``auto`` by each graph's own N.
         exact: exact attention through fused SDPA or as explicit N x N matrices.
-        auto_threshold: with ``auto``, graphs up to this many nodes are exact.
+        auto_threshold: with ``auto``, graphs up to this many nodes are exact. On a CPU exact attention is the faster up
+            to about 600 nodes in training and 900 in a forward pass.
         normalise: normalise queries and keys, with a learned temperature per head.
         balance: centre and balance queries and keys: the same softmax, estimated with less variance.
         redraw_every: redraw the projections every so many training steps; 0 never.
@@ -88,7 +89,7 @@ class AttentionConfig:
 
     mode: AttentionMode = attrs.field(default="linear", metadata={SHORTHAND: True})
     exact: ExactImplementation = "fused"
-    auto_threshold: int = attrs.field(default=1024, validator=checks.integer(0))
+    auto_threshold: int = attrs.field(default=700, validator=checks.integer(0))
     normalise: bool = False
     balance: bool = False
     redraw_every: int = attrs.field(default=0, validator=checks.integer(0))

@@ -15,11 +15,13 @@ from importlib.metadata import version
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch_geometric.data import Data
 
 import kdlgt.graph
 from kdlgt.data.cache import FORMAT, Fields, as_fields, as_graph, cached, digest, graphs_digest
 from kdlgt.data.validation import naming
+from kdlgt.errors import ArgumentError
 from kdlgt.graph import Prepare
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -49,12 +51,15 @@ def prepared(
 
     Raises:
         GraphError: a structure refuses a graph; the message has its number.
+        ArgumentError: a structure's fields cannot be joined, graph by graph; the message names both graphs.
     """
     if prepare is None or not prepare.structures:
         return tuple(graphs)
 
     def build() -> list[Fields]:
-        return _compute(graphs, prepare, workers, progress)
+        computed = _compute(graphs, prepare, workers, progress)
+        _check_alike(computed)
+        return computed
 
     key = _key(graphs, prepare) if cache else None
     fields = build() if key is None else cached("structure", key, build, lambda found: _fits(found, graphs, prepare))
@@ -73,7 +78,8 @@ def _key(graphs: Sequence[Data], prepare: Prepare) -> str | None:
     sources = _sources(prepare)
     if sources is None:
         return None
-    return digest([FORMAT, version("kdlgt"), repr(prepare), *sources, graphs_digest(graphs)])
+    keys = [structure.key for structure in prepare.structures]
+    return digest([FORMAT, version("kdlgt"), repr(prepare), *keys, *sources, graphs_digest(graphs)])
 
 
 def _sources(prepare: Prepare) -> list[bytes] | None:
@@ -91,18 +97,41 @@ def _fits(found: list[Fields], graphs: Sequence[Data], prepare: Prepare) -> bool
     """Whether cached fields can belong to these graphs: their names, and their sizes against the nodes."""
     keys = tuple(f"{structure.key}_" for structure in prepare.structures)
     return len(found) == len(graphs) and all(
-        name.startswith(keys) and _field_fits(name, fields, graph.num_nodes)
+        all(name.startswith(keys) for name in fields) and _sizes_fit(fields, graph.num_nodes or 0)
         for fields, graph in zip(found, graphs, strict=True)
-        for name in fields
     )
 
 
-def _field_fits(name: str, fields: Fields, nodes: int) -> bool:
-    value = fields[name]
+def _sizes_fit(fields: Fields, nodes: int) -> bool:
+    """Whether every field has rows per node, graph, pair of nodes or pair of an index field beside it, or none."""
+    rows = {nodes, 1, nodes**2, 0} | {value.size(-1) for name, value in fields.items() if "index" in name}
+    return all(_field_fits(name, value, nodes, rows) for name, value in fields.items())
+
+
+def _field_fits(name: str, value: Tensor, nodes: int, rows: set[int]) -> bool:
     if "index" not in name:
-        return value.size(0) in (nodes, 1)
+        return value.size(0) in rows
     inside = not value.numel() or (int(value.min()) >= 0 and int(value.max()) < nodes)
-    return value.dim() == 2 and value.size(0) == 2 and inside
+    return value.dim() == 2 and inside
+
+
+def _check_alike(computed: list[Fields]) -> None:
+    """Raise :class:`ArgumentError` unless all graphs have the fields of the first, with its dtypes and widths."""
+    expected = {name: _joined_shape(name, value) for name, value in computed[0].items()} if computed else {}
+    for number, fields in enumerate(computed):
+        shapes = {name: _joined_shape(name, value) for name, value in fields.items()}
+        for name in sorted(shapes.keys() | expected.keys()):
+            if shapes.get(name) != expected.get(name):
+                raise ArgumentError(
+                    f"the structure field {name!r} is {shapes.get(name)} on graph {number} and {expected.get(name)} on "
+                    "graph 0, so that graphs cannot be batched; pad it to one width"
+                )
+
+
+def _joined_shape(name: str, value: Tensor) -> str:
+    """Dtype and shape, with a star for the dimension along which graphs are joined."""
+    sizes = ["*", *map(str, value.shape[1:])] if "index" not in name else [*map(str, value.shape[:-1]), "*"]
+    return f"{value.dtype} [{', '.join(sizes)}]"
 
 
 def _compute(graphs: Sequence[Data], prepare: Prepare, workers: int | None, progress: bool) -> list[Fields]:

@@ -13,8 +13,7 @@ from kdlgt.config import load_config
 from kdlgt.errors import ConfigError
 from kdlgt.model import GraphTransformer, ModelHealth, model_health
 from kdlgt.registry import load_plugins
-from kdlgt.train.checkpoint import load_checkpoint, load_weights
-from kdlgt.train.run_folder import RunFolder
+from kdlgt.train.rerun import open_run
 from kdlgt.train.runs import train_run
 from kdlgt.train.session import Session
 
@@ -44,14 +43,14 @@ def open_model(
     Raises:
         KdlgtError: the run, the config or its data cannot be used.
     """
-    folder = RunFolder.existing(target) if target.is_dir() else None
-    path = target if folder is None else folder.config
-    config = load_config(path, ("train.devices=1", *overrides), load_plugins())
-    session = Session.open(config, data_root)
-    if folder is not None:
-        load_weights(folder.best, load_checkpoint(folder.best), session.model)
+    trained = target.is_dir()
+    if trained:
+        session = open_run(target, overrides=overrides, data_root=data_root)
+    else:
+        config = load_config(target, ("train.devices=1", *overrides), load_plugins())
+        session = Session.open(config, data_root)
     batch = first_batch(session.batches.evaluation("val"))
-    return OpenedModel(name=str(target), model=session.model.eval(), batch=batch, trained=folder is not None)
+    return OpenedModel(name=str(target), model=session.model.eval(), batch=batch, trained=trained)
 
 
 def open_trained(

@@ -37,9 +37,10 @@ class Structure(abc.ABC):
 
     @property
     def key(self) -> str:
-        """Name of this structure on a graph: its class and a digest of its options."""
-        digest = hashlib.sha256(repr(self).encode()).hexdigest()[:8]
-        return f"{type(self).__name__.lower()}_{digest}"
+        """Name of this structure on a graph: its class, and a digest of where that is defined and of its options."""
+        kind = type(self)
+        digest = hashlib.sha256(f"{kind.__module__}.{kind.__qualname__}:{self!r}".encode()).hexdigest()[:8]
+        return f"{kind.__name__.lower()}_{digest}"
 
 
 def _field(structure: Structure, name: str) -> str:
@@ -87,16 +88,31 @@ class Prepare(BaseTransform):  # type: ignore[misc]
         graph = Graph.from_data(data, symmetrise=self.symmetrise)
         for structure in self.structures:
             for name, value in structure.compute(graph).items():
-                if any(word in name for word in _RESERVED):
-                    raise ArgumentError(
-                        f"{structure}: field {name!r} holds a word that PyG batches in its own way: {_RESERVED}"
-                    )
+                _check_field(structure, name, value, graph.num_nodes)
                 data[_field(structure, name)] = value
         return data
 
     def __repr__(self) -> str:
         inner = ", ".join(map(repr, self.structures))
         return f"Prepare([{inner}], symmetrise={self.symmetrise})"
+
+
+def _check_field(structure: Structure, name: str, value: object, nodes: int) -> None:
+    """Raise :class:`ArgumentError` for a field that PyG's loader would not batch as it is meant."""
+    if any(word in name for word in _RESERVED):
+        raise ArgumentError(f"{structure}: field {name!r} holds a word that PyG batches in its own way: {_RESERVED}")
+    if not isinstance(value, Tensor):
+        raise ArgumentError(
+            f"{structure}: compute returned a {type(value).__name__} for {name!r}; expected a tensor (torch.from_numpy)"
+        )
+    if "index" in name:
+        if value.dim() != 2 or value.dtype != torch.long:
+            raise ArgumentError(
+                f"{structure}: field {name!r} is {value.dtype} {tuple(value.shape)}; a field with 'index' in its name "
+                "holds node numbers, int64 [2, P]"
+            )
+    elif value.dim() == 0:
+        raise ArgumentError(f"{structure}: field {name!r} has no dimension; a number per graph is a tensor [1]")
 
 
 def check_features(data: Data) -> None:

@@ -14,7 +14,7 @@ from kdlgt.config.schema import ExactImplementation
 from kdlgt.errors import ArgumentError, require_at_least
 from kdlgt.features import FeatureMap
 from kdlgt.model.segments import Segment
-from kdlgt.rpe import RPE
+from kdlgt.rpe import RPE, evaluate
 
 Bias = Callable[[Segment, Tensor], Decomposition | None]
 """The bias of a segment, given its normalised states [N, channels]."""
@@ -22,10 +22,7 @@ Bias = Callable[[Segment, Tensor], Decomposition | None]
 
 def evaluate_rpe(rpe: RPE, segment: Segment, x: Tensor | None) -> Decomposition:
     """The encoding's value on a segment: its exact form where the segment attends exactly."""
-    if segment.exact:
-        return rpe.exact(segment.batch, x)
-    value: Decomposition = rpe(segment.batch, x)
-    return value
+    return evaluate(rpe, segment.batch, x, exact=segment.exact)
 
 
 class AttentionBlock(nn.Module):

@@ -49,7 +49,7 @@ class GraphTransformer(nn.Module):
         edge_encoder: EdgeEncoder | None = None,
         shared_rpe: RPE | None = None,
         mode: AttentionMode = "linear",
-        auto_threshold: int = 1024,
+        auto_threshold: int = 700,
     ) -> None:
         super().__init__()
         self.encoder = encoder

@@ -38,6 +38,9 @@ ALLOW_VARIABLE = "KDLGT_PLUGINS"
 BLOCK_VARIABLE = "KDLGT_BLOCK_PLUGINS"
 EVERYTHING = "*"
 
+_FEW = 2
+"""So many broken plugins are explained where a name is missing; more are counted."""
+
 
 @attrs.frozen
 class Conflict:
@@ -157,10 +160,14 @@ class Registry:
         raise UnknownNameError(f"{error}{self._elsewhere(name)}")
 
     def _elsewhere(self, name: str) -> str:
-        """Where a missing name may come from: plugins that are broken or blocked, the likeliest first."""
-        broken = sorted(self.broken, key=lambda plugin: plugin.name != name)
-        reasons = "; ".join(f"{plugin.name!r} of {plugin.owner}: {plugin.reason}" for plugin in broken)
-        text = f" It may belong to a broken plugin: {reasons}." if broken else ""
+        """Where a missing name may come from: a broken plugin of this name, else any broken one, or a blocked one."""
+        likely = [plugin for plugin in self.broken if plugin.name == name] or self.broken
+        text = ""
+        if 0 < len(likely) <= _FEW:
+            reasons = "; ".join(f"{plugin.name!r} of {plugin.owner}: {plugin.reason}" for plugin in likely)
+            text = f" It may belong to a broken plugin: {reasons}."
+        elif likely:
+            text = f" {len(likely)} plugins are broken and may provide it; `kdlgt plugins` says why."
         if name in self.blocked:
             text += f" The plugin {name!r} is installed but blocked; see {ALLOW_VARIABLE} and {BLOCK_VARIABLE}."
         return text

@@ -8,6 +8,7 @@ from kdlgt.rpe.protocol import (
     MultiplicativeRPE,
     ScaledRPE,
     SumRPE,
+    evaluate,
 )
 
-__all__ = ["RPE", "AdditiveRPE", "IneffectiveRPE", "KernelRPE", "MultiplicativeRPE", "ScaledRPE", "SumRPE"]
+__all__ = ["RPE", "AdditiveRPE", "IneffectiveRPE", "KernelRPE", "MultiplicativeRPE", "ScaledRPE", "SumRPE", "evaluate"]

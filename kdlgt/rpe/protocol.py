@@ -138,11 +138,12 @@ class SumRPE(RPE):
 
     def forward(self, batch: Data, x: Tensor | None = None) -> Decomposition:
         """The sum of the values of all terms."""
-        return Sum(tuple(itertools.chain.from_iterable(_flat(term(batch, x)) for term in _terms(self))))
+        return Sum(tuple(itertools.chain.from_iterable(_flat(evaluate(term, batch, x)) for term in _terms(self))))
 
     def exact(self, batch: Data, x: Tensor | None = None) -> Decomposition:
         """The sum of the exact values of all terms."""
-        return Sum(tuple(itertools.chain.from_iterable(_flat(term.exact(batch, x)) for term in _terms(self))))
+        values = (evaluate(term, batch, x, exact=True) for term in _terms(self))
+        return Sum(tuple(itertools.chain.from_iterable(map(_flat, values))))
 
 
 class ScaledRPE(RPE):
@@ -162,12 +163,26 @@ class ScaledRPE(RPE):
 
     def forward(self, batch: Data, x: Tensor | None = None) -> Decomposition:
         """``factor * B``; :class:`~kdlgt.errors.AlgebraError` for a kernel."""
-        value: Decomposition = self.term(batch, x)
-        return value * self.factor
+        return evaluate(self.term, batch, x) * self.factor
 
     def exact(self, batch: Data, x: Tensor | None = None) -> Decomposition:
         """``factor`` times the exact value of the term."""
-        return self.term.exact(batch, x) * self.factor
+        return evaluate(self.term, batch, x, exact=True) * self.factor
+
+
+def evaluate(rpe: RPE, batch: Data, x: Tensor | None = None, *, exact: bool = False) -> Decomposition:
+    """The encoding's value on a batch, or its exact form.
+
+    Raises:
+        ArgumentError: the encoding returned something else than a decomposition.
+    """
+    value: object = rpe.exact(batch, x) if exact else rpe(batch, x)
+    if not isinstance(value, Decomposition):
+        raise ArgumentError(
+            f"{type(rpe).__name__} returned a {type(value).__name__}; an encoding returns a value of kdlgt.algebra, "
+            "such as Multiplicative(query_factor, key_factor)"
+        )
+    return value
 
 
 def _terms(rpe: RPE) -> list[RPE]:

@@ -7,6 +7,7 @@ import pathlib
 import pickle
 import tomllib
 import zipfile
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -100,16 +101,35 @@ def require_same_config(path: pathlib.Path, checkpoint: Checkpoint, config: str)
         )
 
 
-def load_weights(path: pathlib.Path, checkpoint: Checkpoint, model: nn.Module) -> None:
+def load_weights(path: pathlib.Path, checkpoint: Checkpoint, model: nn.Module, overrides: Sequence[str] = ()) -> None:
     """Copy the checkpoint's parameters and buffers into ``model``.
+
+    Where ``overrides`` change the feature map, its buffers that do not fit stay as they were drawn: trained parameters
+    do not depend on it.
 
     Raises:
         CheckpointError: names or shapes differ; the message lists them.
     """
+    state = dict(checkpoint.model)
+    if any(override.startswith("model.features") for override in overrides):
+        state = _with_drawn_features(state, model.state_dict())
     try:
-        model.load_state_dict(checkpoint.model)
+        model.load_state_dict(state)
     except RuntimeError as error:
-        raise CheckpointError(f"{path} does not fit this model: {' '.join(str(error).split())[:600]}") from error
+        changed = f" with {', '.join(overrides)}, which changes what was trained" if overrides else ""
+        text = " ".join(str(error).split())[:600]
+        raise CheckpointError(f"{path} does not fit this model{changed}: {text}") from error
+
+
+def _with_drawn_features(saved: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The saved state with the model's own buffers of feature maps where the saved ones do not fit."""
+    kept = {name: value for name, value in saved.items() if ".features." not in name or name in own}
+    drawn = {
+        name: value
+        for name, value in own.items()
+        if ".features." in name and (name not in saved or saved[name].shape != value.shape)
+    }
+    return kept | drawn
 
 
 def _flat(tree: object, prefix: str = "") -> dict[str, object]:

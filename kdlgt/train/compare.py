@@ -64,7 +64,7 @@ class ComparisonRow:
 
 
 def compare_runs(paths: Iterable[pathlib.Path]) -> list[ComparisonRow]:
-    """One row per config, in the order given; a folder of ``--seeds`` stands for its runs.
+    """One row per config, in the order given; a folder of runs, such as that of ``--seeds``, stands for them.
 
     Raises:
         RunFolderError: no runs, a folder without a run, or a run that has not finished.
@@ -79,8 +79,16 @@ def compare_runs(paths: Iterable[pathlib.Path]) -> list[ComparisonRow]:
 
 
 def _runs_in(path: pathlib.Path) -> list[RunFolder]:
-    seeds = sorted(path.glob("seed-*/config.toml"), key=lambda file: int(file.parent.name.removeprefix("seed-")))
-    return [RunFolder(file.parent) for file in seeds] if seeds else [RunFolder.existing(path)]
+    inside = sorted((file.parent for file in path.glob("*/config.toml")), key=_natural)
+    if inside and not (path / "config.toml").is_file():
+        return [RunFolder(folder) for folder in inside]
+    return [RunFolder.existing(path)]
+
+
+def _natural(path: pathlib.Path) -> tuple[str, int]:
+    """Sorts ``seed-2`` before ``seed-10``."""
+    stem = path.name.rstrip("0123456789")
+    return stem, int(path.name[len(stem) :] or 0)
 
 
 def _group_key(folder: RunFolder) -> str:

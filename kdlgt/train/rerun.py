@@ -5,10 +5,12 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Sequence
 
-from kdlgt.config import load_config
+from kdlgt.config import Config, load_config
+from kdlgt.errors import ConfigError, RunFolderError
 from kdlgt.registry import load_plugins
 from kdlgt.train.batches import PARTS, Part
 from kdlgt.train.checkpoint import load_checkpoint, load_weights
+from kdlgt.train.components import missing_owners
 from kdlgt.train.evaluation import Outputs, part_scores, write_predictions
 from kdlgt.train.fabric import make_fabric
 from kdlgt.train.metrics import Scores
@@ -42,15 +44,37 @@ def predict_run(
     return write_predictions(out, session.bundle, outputs)
 
 
+def open_run(run_dir: pathlib.Path, *, overrides: Sequence[str] = (), data_root: pathlib.Path | None = None) -> Session:
+    """A run's config, perhaps changed, its data, and its model with the best weights.
+
+    Raises:
+        RunFolderError: no run there, or it needs a plugin that is not installed.
+        CheckpointError: no checkpoint, or one that does not fit the changed config.
+    """
+    folder = RunFolder.existing(run_dir)
+    checkpoint = load_checkpoint(folder.best)
+    session = Session.open(_config(folder, overrides), data_root)
+    load_weights(folder.best, checkpoint, session.model, overrides)
+    return session
+
+
+def _config(folder: RunFolder, overrides: Sequence[str]) -> Config:
+    """The run's config for one process; its split depends on the seed of the run, so that is part of what stays."""
+    registry = load_plugins()
+    try:
+        return load_config(folder.config, ("train.devices=1", *overrides), registry)
+    except ConfigError as error:
+        lacking = missing_owners(folder.read_components(), registry)
+        if not lacking:
+            raise
+        raise RunFolderError(f"the run in {folder.path} used {', '.join(lacking)}; install that. {error}") from error
+
+
 def _outputs(
     run_dir: pathlib.Path, overrides: Sequence[str], data_root: pathlib.Path | None
 ) -> tuple[Session, Outputs]:
-    folder = RunFolder.existing(run_dir)
-    checkpoint = load_checkpoint(folder.best)
-    # The split depends on the seed of the run, so it is part of what stays.
-    config = load_config(folder.config, ("train.devices=1", *overrides), load_plugins())
-    session = Session.open(config, data_root)
-    load_weights(folder.best, checkpoint, session.model)
-    loop = session.loop(folder, make_fabric(config.train))
-    with isolated_random(loop.fabric.device), cpu_threads(config.train.threads):
+    session = open_run(run_dir, overrides=overrides, data_root=data_root)
+    threads = session.config.train.threads
+    loop = session.loop(RunFolder(run_dir), make_fabric(session.config.train))
+    with isolated_random(loop.fabric.device), cpu_threads(threads):
         return session, loop.outputs(*PARTS)

@@ -44,7 +44,10 @@ class RunFolder:
         if path.exists() and not path.is_dir():
             raise RunFolderError(f"{path} is a file; give a folder as --run-dir")
         if path.is_dir() and any(path.iterdir()):
-            folder._require_run()
+            if not folder.config.is_file():
+                raise RunFolderError(
+                    f"{path} is not empty and holds no run (no config.toml); nothing was written. Choose another"
+                )
             if not resume:
                 raise RunFolderError(
                     f"{path} already holds a run; continue it with --resume, or choose another --run-dir"
@@ -61,14 +64,9 @@ class RunFolder:
         folder = cls(path)
         if not path.is_dir():
             raise RunFolderError(f"{path}: no such run folder; `kdlgt train CONFIG --run-dir {path}` makes one")
-        folder._require_run()
+        if not folder.config.is_file():
+            raise RunFolderError(f"{path} holds no run (no config.toml); give a folder that kdlgt train wrote")
         return folder
-
-    def _require_run(self) -> None:
-        if not self.config.is_file():
-            raise RunFolderError(
-                f"{self.path} is not empty and holds no run (no config.toml); nothing was written. Choose another"
-            )
 
     @property
     def config(self) -> pathlib.Path:
@@ -130,9 +128,22 @@ class RunFolder:
         """Write a JSON file atomically."""
         self.write_text(path, json.dumps(tree, indent=2, allow_nan=True) + "\n")
 
-    def write_environment(self, seed: int) -> None:
-        """Write ``environment.json``: versions, machine, command line, seed, and the commit where git knows it."""
-        self.write_json(self.path / "environment.json", environment(seed))
+    @property
+    def environment(self) -> pathlib.Path:
+        """Versions, machine, command line, seed, owners of the components, and the commit where git knows it."""
+        return self.path / "environment.json"
+
+    def write_environment(self, seed: int, components: Mapping[str, str]) -> None:
+        """Write ``environment.json``; ``components`` are owners by kind and name."""
+        self.write_json(self.environment, environment(seed) | {"components": dict(components)})
+
+    def read_components(self) -> dict[str, str]:
+        """Owners of the run's components by kind and name; none where the file is missing or broken."""
+        try:
+            found = json.loads(self.environment.read_text(encoding="utf-8"))["components"]
+            return {str(name): str(owner) for name, owner in found.items()}
+        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+            return {}
 
     def append_metrics(self, row: Mapping[str, float | int]) -> None:
         """Append one epoch to ``metrics.csv``."""

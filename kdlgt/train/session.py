@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from kdlgt.data.load import load_data
 from kdlgt.model import GraphTransformer
 from kdlgt.registry import Registry, load_plugins
 from kdlgt.train.batches import Batches
+from kdlgt.train.components import component_owners
 from kdlgt.train.evaluation import finish_run
 from kdlgt.train.loop import Listener, Loop
 from kdlgt.train.metrics import Monitor
@@ -38,6 +40,7 @@ class Session:
         bundle: the prepared data.
         model: the model, on the CPU.
         batches: the loaders.
+        components: distribution of every component, by kind and name.
     """
 
     config: Config
@@ -45,6 +48,7 @@ class Session:
     bundle: DataBundle
     model: GraphTransformer
     batches: Batches
+    components: Mapping[str, str]
 
     @classmethod
     def open(
@@ -81,7 +85,14 @@ class Session:
             workers=data.workers,
             processes=config.train.devices,
         )
-        return cls(config=config, toml=config_to_toml(config), bundle=bundle, model=model, batches=batches)
+        return cls(
+            config=config,
+            toml=config_to_toml(config),
+            bundle=bundle,
+            model=model,
+            batches=batches,
+            components=component_owners(config, registry),
+        )
 
     @property
     def monitor(self) -> Monitor:
@@ -117,6 +128,6 @@ def _begin_folder(session: Session, folder: RunFolder, loop: Loop) -> None:
     """Write what is known before the first epoch; the metrics of epochs that will be repeated are dropped."""
     folder.path.mkdir(parents=True, exist_ok=True)
     folder.write_text(folder.config, session.toml)
-    folder.write_environment(session.config.train.seed)
+    folder.write_environment(session.config.train.seed, session.components)
     folder.write_json(folder.split, session.bundle.split.to_dict())
     folder.truncate_metrics(loop.progress.epoch)

@@ -236,6 +236,19 @@ def test_fields_must_agree_between_graphs(tmp_path: pathlib.Path) -> None:
         write_fields(tmp_path / "file", "key", [{"a": torch.zeros(1)}, {"b": torch.zeros(1)}])
 
 
+class Adjacency(Structure):
+    """The obvious mistake: the width is the number of nodes."""
+
+    def compute(self, graph: Graph) -> dict[str, Tensor]:
+        return {"rows": torch.from_numpy(graph.adjacency.toarray())}
+
+
+def test_a_width_that_follows_the_graph_is_named_with_both_graphs(cache: pathlib.Path) -> None:
+    with pytest.raises(ArgumentError, match=r"\[\*, 5\] on graph 1 and torch\.\w+ \[\*, 3\] on graph 0"):
+        prepared(graphs(), Prepare([Adjacency()]))
+    assert not list(cache.glob("**/*.safetensors"))
+
+
 def test_graphs_survive_the_cache(tmp_path: pathlib.Path) -> None:
     given = Data(
         x=torch.rand(3, 2, dtype=torch.float64),

@@ -367,3 +367,13 @@ def test_what_is_installed_here_loads() -> None:
     assert registry.broken == ()
     assert registry.conflicts == ()
     assert {"sapd", "sat", "spd", "spectral", "walk"} <= set(registry.rpe_specs)
+
+
+def test_many_broken_plugins_are_counted_and_one_of_the_name_is_explained(site: Any) -> None:
+    for name in ("one", "two", "three"):
+        site.add(name, f"raise RuntimeError('no {name}')")
+    registry = load_plugins()
+    with pytest.raises(UnknownNameError, match=r"3 plugins are broken and may provide it; `kdlgt plugins` says why"):
+        registry.rpe("walk", heads=2)
+    with pytest.raises(UnknownNameError, match=r"broken plugin: 'two' of other 1\.5: .*no two\.$"):
+        registry.rpe("two", heads=2)

@@ -57,7 +57,7 @@ def test_metrics_come_back_and_a_half_written_row_does_not(tmp_path: pathlib.Pat
 
 def test_the_environment_names_versions_seed_and_command(tmp_path: pathlib.Path) -> None:
     folder = a_run(tmp_path / "run")
-    folder.write_environment(17)
+    folder.write_environment(17, {"rpe sapd": "kdlgt 0.1.0"})
     tree = json.loads((folder.path / "environment.json").read_text())
     assert tree["seed"] == 17
     assert tree["versions"]["torch"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import pathlib
+import shutil
 from collections.abc import Callable
 
 import attrs
@@ -55,6 +56,39 @@ def test_the_result_says_which_graphs_attend_exactly(
     result = train_run(config, tmp_path / "run", registry=registry)
     assert (result.exact_graphs, result.graphs, result.attention_in_words) == (exact, 1, words)
     assert words in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_the_environment_names_the_distribution_of_every_component(run: RunFolder) -> None:
+    found = run.read_components()
+    assert set(found) == {"dataset karate", "feature_map favor+"}
+    assert all(owner.startswith("kdlgt ") for owner in found.values())
+
+
+def test_a_run_whose_plugin_is_gone_says_which(run: RunFolder, tmp_path: pathlib.Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run.path, copy)
+    folder = RunFolder(copy)
+    folder.write_text(folder.config, folder.config.read_text().replace('name = "favor+"', 'name = "sketch"'))
+    folder.write_environment(0, {"feature_map sketch": "kdlgt-sketch 0.3.0", "dataset karate": "kdlgt 0.1.0"})
+    with pytest.raises(RunFolderError, match=r"used 'sketch' of kdlgt-sketch 0\.3\.0; install that\. .*unknown"):
+        evaluate_run(copy)
+
+
+def test_another_feature_map_is_drawn_for_trained_weights(run: RunFolder) -> None:
+    more = evaluate_run(run.path, overrides=["model.features.num_features=7"])
+    assert set(more["test"]) == set(evaluate_run(run.path)["test"])
+    with pytest.raises(CheckpointError, match=r"with model\.hidden=16, which changes what was trained"):
+        evaluate_run(run.path, overrides=["model.hidden=16"])
+
+
+def test_a_folder_of_runs_stands_for_its_runs(run: RunFolder, tmp_path: pathlib.Path) -> None:
+    for name in ("linear", "other"):
+        shutil.copytree(run.path, tmp_path / "demo" / name)
+    (row,) = compare_runs([tmp_path / "demo"])
+    assert len(row.seeds) == 2
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunFolderError, match=r"holds no run .* give a folder that kdlgt train wrote"):
+        compare_runs([tmp_path / "empty"])
 
 
 def test_the_config_of_the_folder_repeats_the_run(run: RunFolder, tmp_path: pathlib.Path, registry: Registry) -> None:
