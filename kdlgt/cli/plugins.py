@@ -19,6 +19,13 @@ COLUMNS = {
     "data sets": ("name", "level", "owner", "summary", "source"),
 }
 
+TYPED = ("name", "kind", "exactness")
+"""Never cut short: people type them."""
+
+WIDE = 120
+LEFT_OUT = ("complexity", "source")
+"""Columns that only a terminal of ``WIDE`` columns shows; ``--json`` has them always."""
+
 
 def plugins(*, json_: Annotated[pathlib.Path | None, Parameter(name="--json")] = None) -> None:
     """List what is installed: encodings, feature maps and data sets, and plugins that cannot be used.
@@ -28,7 +35,7 @@ def plugins(*, json_: Annotated[pathlib.Path | None, Parameter(name="--json")] =
     json_
         Write the list to this file too.
     """
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from kdlgt.cli.tables import console, write_json
     from kdlgt.registry import load_plugins
@@ -36,9 +43,11 @@ def plugins(*, json_: Annotated[pathlib.Path | None, Parameter(name="--json")] =
     entries = list_plugins(load_plugins())
     out = console()
     for kind, columns in COLUMNS.items():
-        table = Table(*columns, title=kind, title_justify="left", title_style="bold")
+        shown = [column for column in columns if out.width >= WIDE or column not in LEFT_OUT]
+        headers = [Column(name, no_wrap=name in TYPED) for name in shown]
+        table = Table(*headers, title=kind, title_justify="left", title_style="bold")
         for entry in entries[kind]:
-            table.add_row(*(str(entry[column]) for column in columns))
+            table.add_row(*(str(entry[column]) for column in shown))
         out.print(table)
     for entry in entries["broken"]:
         line = f"cannot be used: {entry['name']} of {entry['owner']}: {entry['reason']}"

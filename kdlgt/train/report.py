@@ -126,7 +126,7 @@ def _classification_sections(given: ReportInput) -> list[str]:
     for label in range(len(matrix)):
         hits, said, true = matrix[label, label], matrix[:, label].sum(), matrix[label].sum()
         shares = _ratio(hits, said), _ratio(hits, true), _ratio(2 * hits, said + true)
-        rows.append([names[label], *(f"{share:.3f}" for share in shares), str(true)])
+        rows.append([names[label], *map(_share, shares), str(true)])
     return [_heat_map(matrix, names), _table(["class", "precision", "recall", "F1", "test labels"], rows)]
 
 
@@ -137,6 +137,11 @@ def confusion(predicted: np.ndarray, target: np.ndarray, classes: int) -> np.nda
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
+
+
+def _share(value: float) -> str:
+    """Three digits; a dash where there was nothing to divide by."""
+    return "\N{EN DASH}" if math.isnan(value) else f"{value:.3f}"
 
 
 def _heat_map(matrix: np.ndarray, names: Sequence[str]) -> str:

@@ -375,5 +375,7 @@ def test_many_broken_plugins_are_counted_and_one_of_the_name_is_explained(site: 
     registry = load_plugins()
     with pytest.raises(UnknownNameError, match=r"3 plugins are broken and may provide it; `kdlgt plugins` says why"):
         registry.rpe("walk", heads=2)
-    with pytest.raises(UnknownNameError, match=r"broken plugin: 'two' of other 1\.5: .*no two \(site_other_two\.py, line 1\)\.$"):
+    with pytest.raises(
+        UnknownNameError, match=r"broken plugin: 'two' of other 1\.5: .*no two \(site_other_two\.py, line 1\)\.$"
+    ):
         registry.rpe("two", heads=2)
