@@ -44,6 +44,8 @@ def check(
         out.print(_table(f"{EXTENSIONS[kind].label} {name}", results))
         for line in _failures(results):
             out.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+        for line in (*_blocked(results), *_unverified(registry, kind, name)):
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
         reports.append({"name": name, "kind": kind, "results": [result.to_dict() for result in results]})
     failed = any(result["status"] == "failed" for report in reports for result in report["results"])
     write_json(json_, {"passed": not failed, "components": reports})
@@ -76,17 +78,21 @@ def _checks(registry: Registry, kind: ComponentKind, name: str, data_root: pathl
 
 
 def _table(title: str, results: Sequence[CheckResult]) -> Table:
-    """One row per check: over how many sets of options it passed, failed and was skipped, and why."""
+    """One row per check: over how many sets of options it passed, failed and was skipped, and why.
+
+    A check that only waits for another one, which fails, has no row: that other one's is what matters.
+    """
     from rich.table import Table
 
-    options = dict.fromkeys(result.options for result in results)
-    table = Table(
-        "check", "passed", "failed", "skipped", "why skipped", title=f"{title}, {len(options)} sets of options"
-    )
+    options = len(dict.fromkeys(result.options for result in results))
+    sets = "1 set of options" if options == 1 else f"{options} sets of options"
+    table = Table("check", "passed", "failed", "skipped", "why skipped", title=f"{title}, {sets}")
     for check in dict.fromkeys(result.check for result in results):
         rows = [result for result in results if result.check == check]
+        if all(row.needs for row in rows):
+            continue
         counts = [sum(row.status == status for row in rows) for status in ("passed", "failed", "skipped")]
-        reasons = dict.fromkeys(row.reason for row in rows if row.status == "skipped")
+        reasons = dict.fromkeys(row.reason for row in rows if row.status == "skipped" and not row.needs)
         style = "red" if counts[1] else None
         table.add_row(check, *(str(count or "") for count in counts), "\n".join(reasons), style=style)
     return table
@@ -96,3 +102,17 @@ def _failures(results: Sequence[CheckResult]) -> Iterator[str]:
     for result in results:
         if result.status == "failed":
             yield f"failed: {result.check} [{result.options}]: {result.reason}"
+
+
+def _blocked(results: Sequence[CheckResult]) -> Iterator[str]:
+    """One line for each failed check that others need."""
+    for needed in dict.fromkeys(result.needs for result in results if result.needs):
+        count = len({result.check for result in results if result.needs == needed})
+        start, were = ("1 check needs", "was") if count == 1 else (f"{count} checks need", "were")
+        yield f"{start} {needed!r} and {were} skipped where it fails"
+
+
+def _unverified(registry: Registry, kind: ComponentKind, name: str) -> Iterator[str]:
+    """What an encoding claims and no check could see."""
+    if kind == "rpe" and registry.rpe_specs[name].reference is None:
+        yield "not verified: exactness (no reference)"

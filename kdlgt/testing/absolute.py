@@ -54,7 +54,7 @@ def works(case: AbsoluteCase) -> None:
     faults = spec_faults(case.spec, EXTENSIONS["absolute"])
     assert not faults, "; ".join(faults)
     structure: object = case.structure()
-    assert isinstance(structure, Structure), f"the factory returned a {type(structure).__name__}; expected a Structure"
+    assert isinstance(structure, Structure), f"the factory returned {type(structure).__name__}; expected Structure"
     for name, graph in case.graphs().items():
         shape, expected = tuple(case.encoding(graph).shape), (graph.num_nodes, case.width())
         assert shape == expected, f"{name}: the encoding has shape {shape}; expected [N, width] = {expected}"

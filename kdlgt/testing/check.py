@@ -33,6 +33,7 @@ class CheckResult:
         options: the options in words.
         status: ``passed``, ``failed`` or ``skipped``.
         reason: why it failed or was skipped; empty when it passed.
+        needs: the failed check that it needs, where that is why it was skipped; else empty.
         seconds: how long it took.
     """
 
@@ -40,6 +41,7 @@ class CheckResult:
     options: str
     status: Status
     reason: str = ""
+    needs: str = ""
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,13 +66,17 @@ class Check:
     needs: tuple[Check, ...] = ()
 
     def __call__(self) -> None:
-        for needed in self.needs:
-            if needed.outcome[0] == "failed":
-                raise SkipCheck(f"needs the check {needed.name!r}, which fails")
+        if self.blocker:
+            raise SkipCheck(f"needs the check {self.blocker!r}, which fails")
         with warnings.catch_warnings():
             # Test graphs are tiny: warnings that options exceed a graph are expected.
             warnings.simplefilter("ignore")
             self.function()
+
+    @functools.cached_property
+    def blocker(self) -> str:
+        """The first check that it needs and that fails; empty when there is none."""
+        return next((needed.name for needed in self.needs if needed.outcome[0] == "failed"), "")
 
     @functools.cached_property
     def outcome(self) -> tuple[Status, str]:
@@ -90,7 +96,9 @@ class Check:
         start = time.perf_counter()
         status, reason = self.outcome
         seconds = time.perf_counter() - start
-        return CheckResult(check=self.name, options=self.options, status=status, reason=reason, seconds=seconds)
+        return CheckResult(
+            check=self.name, options=self.options, status=status, reason=reason, needs=self.blocker, seconds=seconds
+        )
 
     def __str__(self) -> str:
         return f"{self.name} [{self.options}]"

@@ -34,7 +34,7 @@ class DatasetCase:
             raw = self.spec.factory(data_root(self.root), self.options)
         except DataError as error:
             raise SkipCheck(f"the data set cannot be read here: {error}") from error
-        assert isinstance(raw, RawData), f"the factory returned a {type(raw).__name__}; expected kdlgt.data.RawData"
+        assert isinstance(raw, RawData), f"the factory returned {type(raw).__name__}; expected kdlgt.data.RawData"
         return raw
 
 

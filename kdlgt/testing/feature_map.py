@@ -57,7 +57,7 @@ def works(case: FeatureMapCase) -> None:
     faults = spec_faults(case.spec, EXTENSIONS["feature_map"])
     assert not faults, "; ".join(faults)
     made: object = case.spec.factory(DIM, HEADS, case.options)
-    assert isinstance(made, FeatureMap), f"the factory returned a {type(made).__name__}; expected a FeatureMap"
+    assert isinstance(made, FeatureMap), f"the factory returned {type(made).__name__}; expected FeatureMap"
     assert (made.dim, made.heads) == (DIM, HEADS), f"asked for dim, heads = {DIM, HEADS}; got {made.dim, made.heads}"
     for side in SIDES:
         features = case.map()(states(), side)

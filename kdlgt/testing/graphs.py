@@ -6,6 +6,8 @@ and numbers ``edge_weight`` [E] float64, so that encodings that read them can be
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -32,6 +34,20 @@ def degenerate_graphs(channels: int) -> dict[str, Data]:
         "star": star(9),
     }
     return {name: with_attributes(graph, channels, number) for number, (name, graph) in enumerate(found.items())}
+
+
+def asymmetric_tree(channels: int) -> Data:
+    """Paths of 1 to 5 nodes that meet in node 0: a tree of 16 nodes, no two of them alike.
+
+    Shortest paths are unique, and so are the node of highest degree and the nodes farthest from it, so that an encoding
+    has nothing to break by node numbers.
+    """
+    edges = []
+    for length in range(1, 6):
+        first = length * (length - 1) // 2 + 1
+        arm = [0, *range(first, first + length)]
+        edges += list(itertools.pairwise(arm))
+    return with_attributes(from_edges(16, edges), channels, seed=0)
 
 
 def from_edges(nodes: int, edges: list[tuple[int, int]]) -> Data:

@@ -55,7 +55,7 @@ CHECKS: dict[str, Callable[[RPECase], None]] = {
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "reference": ("finite",),
-    "preparation": ("finite",),
+    "preparation": ("finite", "equivariance"),
     "isolation": ("finite",),
     "sums": ("lowered",),
     "exact attention": ("lowered", "sums"),

@@ -49,18 +49,17 @@ def works(case: RPECase) -> None:
 
 def _built(case: RPECase) -> RPE:
     try:
-        rpe: object = case.fresh()
+        rpe = case.fresh()
     except ArgumentError as error:
         if case.is_default:
             raise
         raise SkipCheck(f"the encoding refuses these options: {error}") from error
-    assert isinstance(rpe, RPE), f"the factory returned a {type(rpe).__name__}; expected a kdlgt.rpe.RPE"
     assert rpe.heads == HEADS, f"built with heads = {HEADS}, the module has heads = {rpe.heads}"
     return rpe
 
 
 def _check_value(value: object, nodes: int, where: str) -> None:
-    assert isinstance(value, Decomposition), f"{where}: got a {type(value).__name__}; expected a Decomposition"
+    assert isinstance(value, Decomposition), f"{where}: got {type(value).__name__}; expected Decomposition"
     assert value.num_nodes == nodes, f"{where}: the value is over {value.num_nodes} nodes; the graph has {nodes}"
     assert value.num_heads in (1, HEADS), f"{where}: the value has {value.num_heads} heads; expected 1 or {HEADS}"
 
@@ -81,7 +80,7 @@ def kind(case: RPECase) -> None:
     rpe = case.rpe()
     if case.spec.kind == "ineffective":
         given = type(rpe).__mro__[1].__name__
-        assert isinstance(rpe, IneffectiveRPE), f"declared ineffective, but the module is a {given}, no IneffectiveRPE"
+        assert isinstance(rpe, IneffectiveRPE), f"declared ineffective, but the module is {given}, no IneffectiveRPE"
         return
     parts = _parts(lower(case.value(rpe, case.prepared(rpe, next(iter(case.ordinary.values()))))))
     allowed = ACCOMPANIMENT[case.spec.kind] | {case.spec.kind, "partition"}

@@ -61,7 +61,8 @@ class RPECase:
         """The module as the factory makes it, in float64; the global random state is put back."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            rpe = self.spec.factory(HEADS, CHANNELS, self.options if options is None else options)
+            rpe: object = self.spec.factory(HEADS, CHANNELS, self.options if options is None else options)
+        assert isinstance(rpe, RPE), f"the factory returned {type(rpe).__name__}; expected kdlgt.rpe.RPE"
         return rpe.double()
 
     def rpe(self, options: Any = None) -> RPE:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import attrs
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -16,15 +15,10 @@ from kdlgt.testing.check import SkipCheck
 from kdlgt.testing.compare import assert_same, dense, is_mixture, softmax, total_variation
 from kdlgt.testing.graphs import with_attributes
 from kdlgt.testing.rpe_case import CHANNELS, HEADS, RPECase
-
-DRAWS = 120
-"""Seeds that an unbiased encoding is averaged over."""
+from kdlgt.testing.seeds import DEVIATIONS, DRAWS, averaged, has_seed, reseeded, symbol
 
 WORSE = 1.1
 """How much worse than no encoding an approximation may be in the mean over rows; the measure is coarse."""
-
-DEVIATIONS = 5.0
-"""Standard errors that a mean over seeds may be off; the chance of one false alarm is below 1e-4."""
 
 
 def reference(case: RPECase) -> None:
@@ -113,35 +107,42 @@ def _errors(case: RPECase, options: Any, graph: Data) -> tuple[float, float]:
 
 def _check_mean(case: RPECase) -> None:
     """Sums over rows, columns, diagonal and all of ``exp(B)`` (B, if no kernel) over seeds, against the reference."""
-    if "seed" not in attrs.fields_dict(case.spec.options):
+    if not has_seed(case):
         raise AssertionError("tagged unbiased, but the options have no `seed` to average over")
-    state = case.rpe().state_dict()
-    draws = torch.stack([_deviation(case, state, seed) for seed in range(DRAWS)])
-    standard_error = draws.std(0) / DRAWS**0.5
-    deviation = draws.mean(0).abs()
+    rpe, name = case.rpe(), "random of 13 nodes"
+    draws = torch.stack([_draw_and_reference(case, reseeded(case, rpe, seed), name) for seed in range(DRAWS)])
+    sums = _summaries(draws[:, 0] - draws[:, 1])
+    standard_error = sums.std(0) / DRAWS**0.5
+    deviation = sums.mean(0).abs()
     off = deviation > DEVIATIONS * standard_error + 1e-9
-    assert not bool(off.any()), (
-        f"the mean over {DRAWS} seeds is off the reference by "
-        f"{float((deviation / standard_error.clamp_min(1e-30)).amax()):.1f} standard errors"
-    )
+    if bool(off.any()):
+        times = float((deviation / standard_error.clamp_min(1e-30)).amax())
+        raise AssertionError(
+            f"{name}: {_worst_entry(case, draws.mean(0))}; sums of entries are {times:.1f} standard errors off"
+        )
 
 
-def _deviation(case: RPECase, state: dict[str, Any], seed: int) -> Tensor:
-    """Summaries of one draw less those of its reference, which may itself depend on the seed (drawn columns)."""
-    rpe = case.fresh(attrs.evolve(case.options, seed=seed))
-    rpe.load_state_dict(state)
-    data = case.prepared(rpe, case.ordinary["random of 13 nodes"])
+def _draw_and_reference(case: RPECase, rpe: RPE, name: str) -> Tensor:
+    """One draw, and its reference [2, H, N, N]; that may itself depend on the seed (drawn columns)."""
+    data = case.prepared(rpe, case.ordinary[name])
     drawn, expected = dense(case.value(rpe, data), HEADS), case.reference(rpe, data)
-    return _summaries(_linear_scale(case, drawn)) - _summaries(_linear_scale(case, expected))
+    return torch.stack([averaged(case, drawn), averaged(case, expected)])
 
 
-def _linear_scale(case: RPECase, bias: Tensor) -> Tensor:
-    return bias.detach().double().exp() if case.spec.kind == "kernel" else bias.detach().double()
+def _summaries(matrices: Tensor) -> Tensor:
+    """Sums of [S, H, N, N]: single entries may be drawn too rarely for a mean of theirs to say anything."""
+    trace = matrices.diagonal(dim1=2, dim2=3).sum(-1)
+    return torch.cat([matrices.sum(2).flatten(1), matrices.sum(3).flatten(1), trace, matrices.sum((2, 3))], dim=1)
 
 
-def _summaries(matrix: Tensor) -> Tensor:
-    trace = matrix.diagonal(dim1=1, dim2=2).sum(-1)
-    return torch.cat([matrix.sum(1).flatten(), matrix.sum(2).flatten(), trace, matrix.sum((1, 2))])
+def _worst_entry(case: RPECase, means: Tensor) -> str:
+    """The entry farthest off, of a mean and its reference [2, H, N, N]."""
+    got, expected = means
+    entry = tuple(int(place) for place in torch.unravel_index((got - expected).abs().argmax(), got.shape))
+    return (
+        f"the mean of {symbol(case)} over {DRAWS} seeds is {float(got[entry]):.4g} at entry (head, i, j) = {entry}, "
+        f"and the reference {float(expected[entry]):.4g}"
+    )
 
 
 def symmetric(case: RPECase) -> None:

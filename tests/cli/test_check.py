@@ -50,6 +50,44 @@ def test_a_failure_is_exit_code_1_with_its_reason(
     assert json.loads((tmp_path / "check.json").read_text())["passed"] is False
 
 
+@pytest.fixture
+def stranger(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes ``degree`` the only installed encoding, with other claims."""
+    import attrs
+
+    from kdlgt.registry import load_plugins
+
+    spec = load_plugins(allow="edge").rpe_specs["degree"]
+
+    def install(**claims: Any) -> None:
+        changed = attrs.evolve(spec, owner="", variants=(), **claims)
+        registry = Registry().with_plugin(plugin_of("rpe", changed))
+        monkeypatch.setattr("kdlgt.registry.load_plugins", lambda: registry)
+
+    return install
+
+
+@pytest.mark.plugins
+def test_checks_that_wait_for_a_failed_one_are_one_line(kdlgt: Kdlgt, stranger: Callable[..., None]) -> None:
+    from kdlgt.testing.rpe import CHECKS
+
+    stranger(factory=lambda heads, channels, options: None)
+    lines = kdlgt("check", "degree").out.splitlines()
+    assert "RPE degree, 1 set of options" in "\n".join(lines)
+    assert lines[-2:] == [
+        "failed: works [default]: the factory returned NoneType; expected kdlgt.rpe.RPE",
+        f"{len(CHECKS) - 1} checks need 'works' and were skipped where it fails",
+    ]
+    assert not any("isolation" in line for line in lines)
+
+
+@pytest.mark.plugins
+def test_exactness_without_a_reference_is_named_at_the_end(kdlgt: Kdlgt, stranger: Callable[..., None]) -> None:
+    stranger(reference=None)
+    outcome = kdlgt("check", "degree")
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (0, "not verified: exactness (no reference)")
+
+
 def test_an_unknown_name_is_an_error_with_a_suggestion(kdlgt: Kdlgt) -> None:
     outcome = kdlgt("check", "sapdd")
     assert outcome.code == 2

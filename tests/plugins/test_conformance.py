@@ -44,7 +44,6 @@ def expected_skips(spec: RPESpec, options: Any) -> set[str]:
     skips |= set() if spec.exactness == "biased" else {"approximation"}
     skips |= {"reference gradient"} if spec.exactness == "unbiased" else set()
     skips |= set() if spec.symmetric else {"symmetric"}
-    skips |= {"preparation"} if spec.equivariance == "in law" else set()
     pooling = getattr(options, "pooling", "softmin")
     skips |= NO_DENSE_FORM if pooling == "mean" else set()
     return skips | (set() if pooling == "softmin" else {"kind"})

@@ -7,15 +7,18 @@ import warnings
 from typing import Literal
 
 import attrs
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from kdlgt.graph import Graph
 from kdlgt.graph.generate import grid
+from kdlgt.graph.landmarks import farthest_first
+from kdlgt.graph.refinement import structural_colours
 from kdlgt.testing import Check, LargeTensorError, NoSquare, SkipCheck, label, run_checks, sweep
 from kdlgt.testing.check import checks_of
-from kdlgt.testing.graphs import degenerate_graphs, ordinary_graphs, random_order, relabelled
+from kdlgt.testing.graphs import asymmetric_tree, degenerate_graphs, ordinary_graphs, random_order, relabelled
 from kdlgt.testing.purity import same_fields, untouched_random_state
 
 
@@ -72,7 +75,7 @@ def test_outcomes() -> None:
     assert results[1].reason == "it is wrong"
     assert results[2].reason.startswith("ZeroDivisionError: by zero (test_kit.py, line ")
     assert results[3].reason == "it does not apply"
-    assert results[0].to_dict().keys() == {"check", "options", "status", "reason", "seconds"}
+    assert results[0].to_dict().keys() == {"check", "options", "status", "reason", "needs", "seconds"}
 
 
 def test_a_check_is_a_test() -> None:
@@ -88,11 +91,27 @@ def test_what_needs_a_failing_check_is_skipped_with_that_reason() -> None:
     results = run_checks(checks_of(None, {"first": lambda _: fails(), "second": lambda _: passes()}, "default"))
     assert [result.status for result in results] == ["failed", "skipped"]
     assert results[1].reason == "needs the check 'first', which fails"
+    assert [result.needs for result in results] == ["", "first"]
 
 
-@pytest.mark.parametrize("name", [*ordinary_graphs(1), *degenerate_graphs(1)])
+def test_a_skip_of_its_own_names_no_other_check() -> None:
+    results = run_checks(checks_of(None, {"first": lambda _: passes(), "second": lambda _: skips()}, "default"))
+    assert [(result.status, result.needs) for result in results] == [("passed", ""), ("skipped", "")]
+
+
+def test_structure_alone_tells_the_nodes_of_the_asymmetric_tree_apart() -> None:
+    graph = Graph.from_data(asymmetric_tree(1))
+    assert (graph.num_nodes, graph.adjacency.nnz, graph.component.max()) == (16, 30, 0), "a tree"
+    assert np.unique(structural_colours(graph)).size == 16
+    landmarks, hops = farthest_first(graph, 4)
+    nearest = hops[:, :3].min(1)
+    assert landmarks[0] == np.flatnonzero(graph.degree == 5).item()
+    assert landmarks[3] == np.flatnonzero(nearest == nearest.max()).item()
+
+
+@pytest.mark.parametrize("name", [*ordinary_graphs(1), *degenerate_graphs(1), "tree"])
 def test_relabelling_is_an_isomorphism_that_carries_all_attributes(name: str) -> None:
-    data = {**ordinary_graphs(2), **degenerate_graphs(2)}[name]
+    data = {**ordinary_graphs(2), **degenerate_graphs(2), "tree": asymmetric_tree(2)}[name]
     order = random_order(int(data.num_nodes or 0))
     moved = relabelled(data, order)
     dense, moved_dense = (torch.from_numpy(Graph.from_data(graph).adjacency.toarray()) for graph in (data, moved))

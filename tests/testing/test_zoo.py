@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -379,6 +380,45 @@ class PositionDependent(Sound):
         return trait * (1 + position[:, None] / 10)
 
 
+@attrs.frozen(kw_only=True)
+class NoOptions:
+    """Nothing to set, no seed either."""
+
+
+@attrs.frozen
+class NumberedAndDrawn(Structure):
+    """Reads something into node numbers, in the mean over seeds."""
+
+    seed: int
+
+    def compute(self, graph: Graph) -> dict[str, Tensor]:
+        noise = np.random.default_rng(self.seed).normal(1.0, 0.2, (graph.num_nodes, 1))
+        return {"trait": Numbered().compute(graph)["trait"] * torch.from_numpy(noise)}
+
+
+class LabelDependentInTheMean(Sound):
+    def __init__(self, heads: int, options: Options) -> None:
+        super().__init__(heads, options)
+        self.structure = NumberedAndDrawn(options.seed)
+
+
+@attrs.frozen
+class DrawnPerNode(Structure):
+    """Every node draws by its number, from one distribution."""
+
+    seed: int
+
+    def compute(self, graph: Graph) -> dict[str, Tensor]:
+        noise = np.random.default_rng(self.seed).normal(1.0, 0.2, (graph.num_nodes, 1))
+        return {"trait": Traits().compute(graph)["trait"] * torch.from_numpy(noise)}
+
+
+class InLaw(Sound):
+    def __init__(self, heads: int, options: Options) -> None:
+        super().__init__(heads, options)
+        self.structure = DrawnPerNode(options.seed)
+
+
 # -- gradients ---------------------------------------------------------------------------------------------------------
 
 
@@ -530,6 +570,10 @@ ZOO: dict[str, tuple[type[RPE], dict[str, Any], str]] = {
     "wrong permutation": (WrongPermutation, OWN_KIND, "permutation"),
     "leaks between graphs": (Leaks, {}, "isolation"),
     "preparation depends on node numbers": (LabelDependent, {}, "preparation"),
+    "node numbers, said to be ties": (LabelDependent, {"equivariance": "in law", "options": NoOptions}, "preparation"),
+    "node numbers, and a seed that changes nothing": (LabelDependent, {"equivariance": "in law"}, "preparation"),
+    "node numbers in the mean over seeds": (LabelDependentInTheMean, {"equivariance": "in law"}, "preparation"),
+    "draws, said to commute exactly": (InLaw, {"equivariance": "exact"}, "preparation"),
     "value depends on positions": (PositionDependent, {"equivariance": "in law"}, "equivariance"),
     "parameter without gradient": (Idle, {}, "gradients"),
     "wrong gradient": (WrongGradient, {"reference": None}, "gradcheck"),
@@ -552,6 +596,8 @@ SOUND: dict[str, tuple[type[RPE], dict[str, Any]]] = {
     "biased": (Approximate, APPROXIMATE),
     "asymmetric": (Asymmetric, OWN_KIND),
     "a kind of its own": (OwnKind, OWN_KIND),
+    "in law, by draws": (InLaw, {"equivariance": "in law"}),
+    "said to be in law, without ties": (Sound, {"equivariance": "in law", "options": NoOptions}),
 }
 
 
@@ -567,6 +613,26 @@ def test_each_fault_is_caught_by_its_own_check_alone(specimen: str) -> None:
     found = failures(make_spec(cls, **claims))
     assert set(found) == {check}, found
     assert len(found[check]) > 20
+
+
+def test_a_function_of_node_numbers_is_told_what_to_do() -> None:
+    for cls, options in ((LabelDependent, NoOptions), (LabelDependentInTheMean, Options)):
+        reason = failures(make_spec(cls, equivariance="in law", options=options))["preparation"]
+        assert "tree of 16 nodes, no two of them alike" in reason
+        assert "break ties by structure (kdlgt.graph.refinement.structural_colours), or draw" in reason
+    assert "the mean of B over 120 seeds is" in reason
+
+
+def test_a_wrong_mean_is_shown_at_an_entry() -> None:
+    reason = failures(make_spec(Biased, exactness="unbiased"))["reference"]
+    found = re.match(
+        r"random of 13 nodes: the mean of B over 120 seeds is (\S+) at entry \(head, i, j\) = \((\d), (\d+), (\d+)\), "
+        r"and the reference (\S+); sums of entries are \d+\.\d standard errors off",
+        reason,
+    )
+    assert found, reason
+    got, *_, expected = found.groups()
+    assert float(got) == pytest.approx(1.1 * float(expected), rel=0.05)
 
 
 def test_every_check_has_a_specimen() -> None:
