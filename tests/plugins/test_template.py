@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -128,6 +129,20 @@ def test_a_new_plugin_passes_its_own_tests_at_once(tmp_path: pathlib.Path) -> No
     text = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder, folder)
     assert " passed" in text
     assert "failed" not in text
+
+
+def test_its_tests_do_not_break_when_the_author_changes_options_and_parameters(tmp_path: pathlib.Path) -> None:
+    folder = new_plugin("far_away", tmp_path)
+    module = folder / "kdlgt_far_away" / "__init__.py"
+    module.write_text(module.read_text().replace("strength", "steepness").replace("theta", "logit"))
+    file = folder / "tests" / "test_far_away.py"
+    python("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder, file, "-k", "config_names_it")
+
+
+def test_every_name_of_the_new_plugin_is_its_own(tmp_path: pathlib.Path) -> None:
+    text = (new_plugin("far_away", tmp_path) / "kdlgt_far_away" / "__init__.py").read_text()
+    classes = re.findall(r"^class (\w+)", text, flags=re.MULTILINE)
+    assert classes == ["FarAwayStructure", "FarAwayOptions", "FarAwayRPE"]
 
 
 def new_plugin(name: str, parent: pathlib.Path) -> pathlib.Path:

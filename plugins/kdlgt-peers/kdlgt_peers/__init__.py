@@ -1,4 +1,7 @@
-"""An encoding by which nodes attend to nodes of similar degree."""
+"""An encoding by which nodes attend to nodes of similar degree.
+
+To make it your own, change the structure, the options, the module, the reference, and what the spec claims.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from kdlgt.rpe import RPE, MultiplicativeRPE
 
 
 @attrs.frozen
-class LogDegree(Structure):
+class PeersStructure(Structure):
     """The logarithm of one plus the number of neighbours of each node: field ``value`` [N]."""
 
     def compute(self, graph: Graph) -> dict[str, Tensor]:
@@ -52,7 +55,7 @@ class PeersRPE(MultiplicativeRPE):
         super().__init__(heads, factor_width=1)
         if not options.strength > 0:
             raise ArgumentError(f"strength = {options.strength!r}; allowed: a number > 0")
-        self.structure = LogDegree()
+        self.structure = PeersStructure()
         start = torch.tensor(options.strength).expm1().log()
         self.theta = nn.Parameter(start.repeat(heads))
 
@@ -73,7 +76,7 @@ class PeersRPE(MultiplicativeRPE):
 def reference(rpe: RPE, data: Data) -> Tensor:
     """``B`` [H, N, N] in float64, the slow and obvious way."""
     if not isinstance(rpe, PeersRPE):
-        raise ArgumentError(f"reference got a {type(rpe).__name__}; expected a PeersRPE")
+        raise ArgumentError(f"reference got {type(rpe).__name__}; expected PeersRPE")
     edges = {(i, j) for i, j in data.edge_index.T.tolist() if i != j}
     nodes = int(data.num_nodes or 0)
     degree = torch.tensor([sum(i == node for i, _ in edges) for node in range(nodes)])
@@ -90,6 +93,7 @@ def kdlgt_rpes() -> list[RPESpec]:
             name="peers",
             factory=lambda heads, channels, options: PeersRPE(heads, options),
             options=PeersOptions,
+            # Change this: what is claimed from here on is shown to users, and the conformance kit checks it.
             kind="multiplicative",
             exactness="exact",
             symmetric=True,
