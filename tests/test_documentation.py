@@ -24,8 +24,10 @@ DOCUMENTS = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob(
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
-def test_python_blocks_run(path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_python_blocks_run(path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KDLGT_CACHE", str(tmp_path / "cache"))
     module = types.ModuleType("document")
     for block in blocks(path):
         exec(compile(block, str(path), "exec", dont_inherit=True), module.__dict__)
