@@ -46,9 +46,12 @@ def _demo(folder: pathlib.Path, overrides: tuple[str, ...], data_root: pathlib.P
     from kdlgt.cli.tables import console, print_demo
     from kdlgt.train.demo import run_demo
 
-    with progress_listener(console()) as listener:
-        outcome = run_demo(folder, overrides=overrides, data_root=data_root, resume=resume, listener=listener)
-    print_demo(console(), outcome)
+    out = console()
+    with progress_listener(out) as listener:
+        outcome = run_demo(
+            folder, overrides=overrides, data_root=data_root, resume=resume, listener=listener, say=out.print
+        )
+    print_demo(out, outcome)
 
 
 def _run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 
 import attrs
@@ -56,8 +56,11 @@ def run_demo(
     data_root: pathlib.Path | None = None,
     resume: bool = False,
     listener: Listener | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> DemoOutcome:
     """Train the embedded digits config with its encoding and without, and evaluate both with exact attention too.
+
+    Before each training ``say`` gets a line on what is trained.
 
     Raises:
         KdlgtError: as :func:`kdlgt.train.train_run`.
@@ -68,6 +71,7 @@ def run_demo(
         for twin, extra in (("with-rpe", ()), ("without-rpe", (WITHOUT_RPE,))):
             config = load_config(path, (*overrides, *extra), registry)
             name = " + ".join(component.name for component in config.model.rpe) or "none"
+            say(f"digits, RPE: {name}")
             target = folder / twin
             result = train_run(config, target, data_root=data_root, resume=resume, registry=registry, listener=listener)
             exact = evaluate_run(target, overrides=(EXACT,), data_root=data_root)
