@@ -126,6 +126,8 @@ def test_every_example_is_a_valid_config(path: pathlib.Path) -> None:
 def test_the_demo_compares_with_and_without_rpe_linear_and_exact(kdlgt: Kdlgt, tmp_path: pathlib.Path) -> None:
     outcome = kdlgt("train", "--run-dir", tmp_path / "demo", "--set", "train.epochs=2", "--set", "model.layers=1")
     assert outcome.code == 0, outcome.err
+    headings = [line for line in outcome.out.splitlines() if line.startswith("digits, RPE: ")]
+    assert headings == ["digits, RPE: sapd", "digits, RPE: none"]
     lines = [line for line in outcome.out.splitlines() if "linear" in line or "exact, same weights" in line]
     assert [("sapd" in line, "none" in line) for line in lines] == [(True, False)] * 2 + [(False, True)] * 2
     assert (tmp_path / "demo" / "with-rpe" / "result.json").is_file()
