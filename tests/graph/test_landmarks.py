@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from kdlgt.errors import ArgumentError
@@ -12,6 +14,7 @@ from kdlgt.graph import Graph
 from kdlgt.graph.generate import grid, path, star
 from kdlgt.graph.landmarks import Landmarks, farthest_first
 from kdlgt.graph.search import breadth_first_distances
+from kdlgt.testing.graphs import asymmetric_tree
 
 
 @pytest.mark.parametrize("data", [grid(5, 6), path(40), star(30)])
@@ -31,6 +34,18 @@ def test_components_share_the_landmarks_by_size() -> None:
     nodes, hops = farthest_first(graph, 4)
     assert np.bincount(graph.component[nodes]).tolist() == [3, 1]
     assert (hops[8] == -1).all()
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10_000), count=st.integers(1, 14))
+def test_the_choice_follows_the_nodes_where_refinement_tells_them_apart(seed: int, count: int) -> None:
+    data = asymmetric_tree(2)
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(data.num_nodes))
+    place = torch.argsort(order)
+    moved = Data(edge_index=place[data.edge_index], num_nodes=data.num_nodes)
+    plain, _ = farthest_first(Graph.from_data(data), count)
+    seen, _ = farthest_first(Graph.from_data(moved), count)
+    assert order[seen].tolist() == plain.tolist()
 
 
 def test_slots_without_a_landmark_are_marked() -> None:
