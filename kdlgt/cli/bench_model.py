@@ -70,5 +70,6 @@ def model(
         device=device,
         seed=seed,
     )
-    title = f"model, 6-regular, {layers} layers, hidden {hidden}, {heads} heads, r = {features}, RPE {rpe}, {device}"
+    depth = f"{layers} layer{'' if layers == 1 else 's'}"
+    title = f"model, 6-regular, {depth}, hidden {hidden}, {heads} heads, r = {features}, RPE {rpe}, {device}"
     show(run_grid(title, model_methods(settings, methods), ACTIONS, grid), json_, png)

@@ -40,5 +40,6 @@ def _row(axes: list[Axes], benchmark: Benchmark, action: str) -> None:
             panel.plot(nodes, values, marker="o", markersize=3, label=method)
     titles = (f"{action}: seconds", f"time / time of {benchmark.reference}", "peak memory, GiB")
     for panel, title in zip(axes, titles, strict=True):
-        panel.set(title=title, xlabel="nodes", xscale="log", yscale="log")
+        panel.set(title=title, xlabel="nodes", yscale="log")
+        panel.set_xscale("log", base=2)
         panel.grid(alpha=0.3)
