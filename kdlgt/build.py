@@ -37,6 +37,9 @@ from kdlgt.rpe import RPE, SumRPE
 
 Level = Literal["node", "graph"]
 
+BESIDE_FEATURES = 0.02
+"""Standard deviation of the degree embedding where nodes have features too (Graphormer's initialisation)."""
+
 
 def build_model(
     config: ModelConfig,
@@ -141,9 +144,10 @@ class _Builder:
     def encoder(self, in_features: Features | None) -> NodeEncoder:
         config, hidden = self.config.encoder, self.config.hidden
         features = _chosen_features(config, in_features)
+        degree_std = 1.0 if features is None else BESIDE_FEATURES
         return NodeEncoder(
             None if features is None else feature_encoder(features, hidden),
-            DegreeEncoder(hidden, config.max_degree) if config.degree or features is None else None,
+            DegreeEncoder(hidden, config.max_degree, degree_std) if config.degree or features is None else None,
             [self.absolute(component) for component in config.absolute],
             hidden=hidden,
             dropout=self.config.input_dropout,

@@ -170,6 +170,8 @@ class DegreeEncoder(nn.Module):
     Args:
         hidden: width of the states.
         max_degree: degrees above share its entry.
+        std: of the embedding at the start. Beside features 0.02, as in Graphormer: a bag of words is far below 1, and
+            would drown in an embedding of unit variance.
 
     Raises:
         ArgumentError: ``max_degree`` or ``hidden`` below 1.
@@ -178,13 +180,14 @@ class DegreeEncoder(nn.Module):
     Source: Ying et al., Do Transformers Really Perform Badly for Graph Representation?, NeurIPS 2021, section 3.1.1.
     """
 
-    def __init__(self, hidden: int, max_degree: int) -> None:
+    def __init__(self, hidden: int, max_degree: int, std: float = 1.0) -> None:
         super().__init__()
         require_at_least("hidden", hidden, 1)
         require_at_least("max_degree", max_degree, 1)
         self.structure = Degree()
         self.max_degree = max_degree
         self.table = nn.Embedding(max_degree + 1, hidden)
+        nn.init.normal_(self.table.weight, std=std)
 
     def forward(self, batch: Data) -> Tensor:
         """States [N, hidden]."""
