@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kdlgt.experiments.benchmark import Benchmark
-    from kdlgt.experiments.benchmark_prepare import Topology
     from kdlgt.experiments.measure import Limits
 
 SIZES = (100_000, 1_000_000)
@@ -19,6 +18,8 @@ SIZES = (100_000, 1_000_000)
 
 def prepare(
     *,
+    encodings: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
+    graphs: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
     max_nodes: int = SIZES[0],
     anchors: int = 32,
     rank: int = 16,
@@ -31,6 +32,10 @@ def prepare(
 
     Parameters
     ----------
+    encodings
+        Which of sapd, spectral; default: both.
+    graphs
+        Which of 6-regular, grid; default: both.
     max_nodes
         Largest graph; sizes are 100,000 and 1,000,000, or this alone when it is smaller.
     anchors
@@ -48,22 +53,23 @@ def prepare(
     """
     from kdlgt.cli.bench_options import GIB, show
     from kdlgt.cli.tables import write_json
+    from kdlgt.experiments.benchmark import chosen
     from kdlgt.experiments.benchmark_prepare import ENCODINGS, TOPOLOGIES
     from kdlgt.experiments.measure import Limits, environment
 
     limits = Limits(memory=int(memory_limit * GIB), seconds=time_limit)
     sizes = tuple(size for size in SIZES if size <= max_nodes) or (max_nodes,)
     results = []
-    for encoding, width in zip(ENCODINGS, (anchors, rank), strict=True):
-        for topology in TOPOLOGIES:
+    widths = dict(zip(ENCODINGS, (anchors, rank), strict=True))
+    for encoding in chosen("encoding", encodings, ENCODINGS):
+        for topology in chosen("graph", graphs, TOPOLOGIES):
+            width = widths[encoding]
             results.append(_run(encoding, topology, width, sizes, limits, repeats))
             show(results[-1], None, None)
     write_json(json_, {"benchmarks": [result.to_dict() for result in results], "environment": environment()})
 
 
-def _run(
-    encoding: str, topology: Topology, width: int, sizes: Sequence[int], limits: Limits, repeats: int
-) -> Benchmark:
+def _run(encoding: str, topology: str, width: int, sizes: Sequence[int], limits: Limits, repeats: int) -> Benchmark:
     """One table, with a line on standard error for each size."""
     from rich.console import Console
 

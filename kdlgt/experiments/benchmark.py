@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from kdlgt.errors import require_at_least
+from kdlgt.errors import require_at_least, unknown_name
 from kdlgt.experiments.measure import Build, Limits, Outcome, Reading, Worker
 
 Listener = Callable[[str], None]
 """Told what is being measured."""
+
+
+def chosen(what: str, names: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
+    """The names, or all known ones without any; :class:`UnknownNameError` for another name."""
+    available = tuple(known)
+    for name in names:
+        if name not in available:
+            raise unknown_name(what, name, available)
+    return tuple(names) or available
 
 
 @attrs.frozen(kw_only=True)

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from kdlgt.algebra import Decomposition, lower
 from kdlgt.attention import exact_attention, linear_attention
-from kdlgt.errors import unknown_name
+from kdlgt.experiments.benchmark import chosen
 from kdlgt.experiments.measure import Actions, Build
 from kdlgt.features import FavorPlus
 from kdlgt.graph import Prepare
@@ -57,10 +57,7 @@ def attention_methods(settings: AttentionSettings, names: tuple[str, ...] = ()) 
     Raises:
         UnknownNameError: a name that is none of these.
     """
-    for name in names:
-        if name not in _METHODS:
-            raise unknown_name("method", name, _METHODS)
-    return {name: functools.partial(_delayed, name, settings) for name in names or _METHODS}
+    return {name: functools.partial(_delayed, name, settings) for name in chosen("method", names, _METHODS)}
 
 
 def _delayed(name: str, settings: AttentionSettings, nodes: int) -> Build:

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from kdlgt.build import build_model, prepare
 from kdlgt.config import ModelConfig, config_from_dict
-from kdlgt.errors import unknown_name
+from kdlgt.experiments.benchmark import chosen
 from kdlgt.experiments.benchmark_attention import DEGREE
 from kdlgt.experiments.measure import Actions, Build
 from kdlgt.graph.generate import random_regular
@@ -59,10 +59,7 @@ def model_methods(settings: ModelSettings, names: tuple[str, ...] = ()) -> dict[
     Raises:
         UnknownNameError: a name that is none of these.
     """
-    for name in names:
-        if name not in _METHODS:
-            raise unknown_name("method", name, _METHODS)
-    return {name: functools.partial(_delayed, name, settings) for name in names or _METHODS}
+    return {name: functools.partial(_delayed, name, settings) for name in chosen("method", names, _METHODS)}
 
 
 def _delayed(name: str, settings: ModelSettings, nodes: int) -> Build:

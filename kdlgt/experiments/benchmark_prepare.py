@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 from scipy.sparse import diags_array
@@ -17,8 +16,7 @@ from kdlgt.graph.generate import grid, random_regular
 from kdlgt.registry import load_plugins
 
 ACTION = "prepare"
-Topology = Literal["6-regular", "grid"]
-TOPOLOGIES: tuple[Topology, ...] = ("6-regular", "grid")
+TOPOLOGIES = ("6-regular", "grid")
 HOPS = 2
 
 ENCODINGS: Mapping[str, tuple[str, ...]] = {
@@ -29,7 +27,7 @@ ENCODINGS: Mapping[str, tuple[str, ...]] = {
 
 
 def preparation_methods(
-    encoding: str, topology: Topology, width: int, methods: Sequence[str]
+    encoding: str, topology: str, width: int, methods: Sequence[str]
 ) -> dict[str, Callable[[int], Build]]:
     """By method, what builds the work for a number of nodes.
 
@@ -42,11 +40,11 @@ def preparation_methods(
     return {method: functools.partial(_for_size, encoding, topology, width, method) for method in methods}
 
 
-def _for_size(encoding: str, topology: Topology, width: int, method: str, nodes: int) -> Build:
+def _for_size(encoding: str, topology: str, width: int, method: str, nodes: int) -> Build:
     return functools.partial(_build, encoding, topology, width, method, nodes)
 
 
-def _build(encoding: str, topology: Topology, width: int, method: str, nodes: int) -> Actions:
+def _build(encoding: str, topology: str, width: int, method: str, nodes: int) -> Actions:
     graph = _graph(topology, nodes)
     works: dict[tuple[str, str], Callable[[], object]] = {
         ("sapd", "kdlgt"): lambda: _structure("sapd", graph, k=HOPS, max_anchors=width),
@@ -62,7 +60,7 @@ def _build(encoding: str, topology: Topology, width: int, method: str, nodes: in
     return {ACTION: works[encoding, method]}
 
 
-def _graph(topology: Topology, nodes: int) -> Graph:
+def _graph(topology: str, nodes: int) -> Graph:
     side = round(nodes**0.5)
     return Graph.from_data(random_regular(nodes, 6, seed=0) if topology == "6-regular" else grid(side, side))
 
