@@ -37,8 +37,8 @@ from kdlgt.rpe import RPE, SumRPE
 
 Level = Literal["node", "graph"]
 
-BESIDE_FEATURES = 0.02
-"""Standard deviation of the degree embedding where nodes have features too (Graphormer's initialisation)."""
+BESIDE_NUMBERS = 0.02
+"""Standard deviation of the degree embedding beside float features (Graphormer's); beside embeddings it is theirs."""
 
 
 def build_model(
@@ -144,7 +144,7 @@ class _Builder:
     def encoder(self, in_features: Features | None) -> NodeEncoder:
         config, hidden = self.config.encoder, self.config.hidden
         features = _chosen_features(config, in_features)
-        degree_std = 1.0 if features is None else BESIDE_FEATURES
+        degree_std = BESIDE_NUMBERS if isinstance(features, int) else 1.0
         return NodeEncoder(
             None if features is None else feature_encoder(features, hidden),
             DegreeEncoder(hidden, config.max_degree, degree_std) if config.degree or features is None else None,

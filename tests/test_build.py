@@ -329,10 +329,10 @@ def test_a_component_that_refuses_its_options_is_named_with_its_place() -> None:
         kdlgt.build_model(config, in_features=3, out_features=2, registry=registry)
 
 
-def test_a_degree_embedding_beside_features_starts_small() -> None:
-    """Of unit variance, it would drown a bag of words; alone, it is all that tells nodes apart."""
+def test_a_degree_embedding_starts_as_large_as_what_it_is_added_to() -> None:
+    """Of unit variance, it would drown a bag of words; beside embeddings or alone it has to count from the start."""
     config = Config(model=ModelConfig(hidden=64, encoder=EncoderConfig(degree=True))).model
-    for in_features, expected in ((5, 0.02), (None, 1.0)):
+    for in_features, expected in ((5, 0.02), ((3, 4), 1.0), (None, 1.0)):
         encoder = kdlgt.build_model(config, in_features=in_features, out_features=2).encoder
         assert encoder.degree is not None
         assert encoder.degree.table.weight.std().item() == pytest.approx(expected, rel=0.1)

@@ -170,8 +170,8 @@ class DegreeEncoder(nn.Module):
     Args:
         hidden: width of the states.
         max_degree: degrees above share its entry.
-        std: of the embedding at the start. Beside features 0.02, as in Graphormer: a bag of words is far below 1, and
-            would drown in an embedding of unit variance.
+        std: of the embedding at the start. A bag of words is far below 1, and would drown in an embedding of unit
+            variance; beside embeddings of unit variance a small one would be slow to count.
 
     Raises:
         ArgumentError: ``max_degree`` or ``hidden`` below 1.
