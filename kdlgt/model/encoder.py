@@ -187,7 +187,8 @@ class DegreeEncoder(nn.Module):
         self.structure = Degree()
         self.max_degree = max_degree
         self.table = nn.Embedding(max_degree + 1, hidden)
-        nn.init.normal_(self.table.weight, std=std)
+        with torch.no_grad():
+            self.table.weight.mul_(std)
 
     def forward(self, batch: Data) -> Tensor:
         """States [N, hidden]."""
