@@ -221,8 +221,8 @@ def joint_sums(blocks: Blocks, features: FeatureMap, layout: Layout) -> tuple[Te
     for query, key in zip(*(side.split(1, -1) for side in blocks.kernel), strict=True):
         weight = key if blocks.weight is None else key + blocks.weight
         part, part_row = shifted_sums(attrs.evolve(blocks, weight=weight, kernel=None), features, layout)
-        part_log = query + part_row
-        top = torch.maximum(row, torch.where(part[..., -1:] == 0, -math.inf, part_log)).detach()
+        part_log = torch.where(part[..., -1:] == 0, -math.inf, query + part_row)  # an empty pass adds nothing
+        top = torch.maximum(row, part_log).detach()
         total = total * torch.exp(row - finite(top)) + part * torch.exp(part_log - finite(top))
         row = top
     return total, finite(row)

@@ -59,13 +59,15 @@ def _label_table(nodes: Table | None, labels: Table | None, options: FilesOption
     table, name = (nodes, options.nodes) if labels is None else (labels, options.labels)
     if table is None:
         raise DataError("data set 'files' has edges but no labels; name a table in `nodes` or `labels`")
+    if not options.label:
+        raise DataError("data set 'files': label = []; name one or more label columns")
     return [column(table, label, name) for label in options.label], options
 
 
 def _encoded(columns: list[Column], options: FilesOptions) -> tuple[Task, Tensor, tuple[str, ...]]:
     """Labels as numbers, [R] for classes and [R, T] otherwise, and the names of the classes.
 
-    A missing class is an empty cell or -1.
+    A missing class is an empty cell or -1, but beside +1 alone -1 is a class.
     """
     task = options.task if options.task != "auto" else _task(columns)
     if task == "multiclass":
@@ -87,7 +89,9 @@ def _is_binary(values: Column) -> bool:
 
 
 def _classes(values: Column) -> tuple[Tensor, tuple[str, ...]]:
-    missing = values == "" if is_text(values) else np.isnan(values) | (values == MISSING_CLASS)
+    missing = values == "" if is_text(values) else np.isnan(values)
+    if not is_text(values) and not np.isin(values[~missing], (-1, 1)).all():
+        missing |= values == MISSING_CLASS
     names, code = np.unique(values[~missing].astype(str if is_text(values) else np.int64), return_inverse=True)
     labels = np.full(len(values), MISSING_CLASS, dtype=np.int64)
     labels[~missing] = code

@@ -49,9 +49,9 @@ def load_graphs(path: pathlib.Path) -> list[Data]:
             # A foreign file can have another pickle protocol; what matters is whether it can be read.
             warnings.filterwarnings("ignore", message="Detected pickle protocol", category=UserWarning)
             content = torch.load(path, weights_only=True)
-    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+    except Exception as error:  # a foreign file can break the reader in any way
         raise DataError(
-            f"{path} cannot be read as saved graphs: {error}. Save plain graphs with "
+            f"{path} cannot be read as saved graphs: {_reason(error)}. Save plain graphs with "
             f"torch.save([data, ...], {path.name!r})"
         ) from error
     graphs = list(content) if isinstance(content, list | tuple) else [content]
@@ -59,6 +59,15 @@ def load_graphs(path: pathlib.Path) -> list[Data]:
         kinds = sorted({type(graph).__name__ for graph in graphs})
         raise DataError(f"{path} holds {', '.join(kinds)}; expected a torch_geometric Data or a list of them")
     return graphs
+
+
+def _reason(error: Exception) -> str:
+    """Why a file was not read; torch's own text would advise to run the code in it."""
+    if isinstance(error, pickle.UnpicklingError):
+        return "it holds something else than graphs and tensors, which could run code when it is read"
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _graphs_are_safe() -> contextlib.AbstractContextManager[None]:

@@ -84,7 +84,7 @@ def _typed(values: Sequence[str]) -> Column:
         try:
             filled = [value or "nan" for value in values] if kind is np.float64 else values
             return np.array(filled, dtype=np.str_).astype(kind) if values else np.empty(0, dtype=np.int64)
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
     return np.array(values, dtype=object)
 

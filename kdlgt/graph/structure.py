@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 import torch
@@ -87,7 +87,12 @@ class Prepare(BaseTransform):  # type: ignore[misc]
         check_features(data)
         graph = Graph.from_data(data, symmetrise=self.symmetrise)
         for structure in self.structures:
-            for name, value in structure.compute(graph).items():
+            fields: object = structure.compute(graph)
+            if not isinstance(fields, Mapping):
+                raise ArgumentError(
+                    f"{structure}: compute returned a {type(fields).__name__}; expected tensors by name, a dict"
+                )
+            for name, value in fields.items():
                 _check_field(structure, name, value, graph.num_nodes)
                 data[_field(structure, name)] = value
         return data

@@ -64,12 +64,13 @@ class ComparisonRow:
 
 
 def compare_runs(paths: Iterable[pathlib.Path]) -> list[ComparisonRow]:
-    """One row per config, in the order given; a folder of runs, such as that of ``--seeds``, stands for them.
+    """One row per config, in the order given, each run once; a folder of runs (``--seeds``) stands for them.
 
     Raises:
         RunFolderError: no runs, a folder without a run, or a run that has not finished.
     """
-    folders = [folder for path in paths for folder in _runs_in(path)]
+    found = {folder.path.resolve(): folder for path in paths for folder in _runs_in(path)}
+    folders = list(found.values())
     if not folders:
         raise RunFolderError("nothing to compare; give run folders, e.g. kdlgt compare runs/*")
     groups: dict[str, list[RunFolder]] = {}
@@ -98,7 +99,7 @@ def _group_key(folder: RunFolder) -> str:
 
 
 def _row(group: list[RunFolder]) -> ComparisonRow:
-    results = [folder.read_result() for folder in group]
+    results = [_complete(folder) for folder in group]
     names = {folder.path.parent if folder.path.name.startswith("seed-") else folder.path for folder in group}
     first = results[0]
     return ComparisonRow(
@@ -111,3 +112,12 @@ def _row(group: list[RunFolder]) -> ComparisonRow:
         seconds=Statistic.of([result["seconds"] for result in results]),
         test={metric: Statistic.of([result["test"][metric] for result in results]) for metric in first["test"]},
     )
+
+
+def _complete(folder: RunFolder) -> dict[str, Any]:
+    """The result of a run; :class:`RunFolderError` where something in it is missing."""
+    result = folder.read_result()
+    missing = sorted({"data", "attention", "rpe", "seed", "parameters", "seconds"} - result.keys())
+    if missing:
+        raise RunFolderError(f"{folder.result} lacks {', '.join(missing)}; evaluate or train the run again")
+    return result

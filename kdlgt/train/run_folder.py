@@ -173,14 +173,16 @@ class RunFolder:
         """The content of ``result.json``.
 
         Raises:
-            RunFolderError: the run has not finished, or the file is no JSON.
+            RunFolderError: the run has not finished, or the file is not what a run writes.
         """
         if not self.result.is_file():
             raise RunFolderError(f"{self.path} has no result.json: the run has not finished; continue it with --resume")
         try:
-            tree: dict[str, Any] = json.loads(self.result.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
+            tree: object = json.loads(self.result.read_text(encoding="utf-8"))
+        except ValueError as error:
             raise RunFolderError(f"{self.result} is not JSON: {error}") from error
+        if not isinstance(tree, dict) or not isinstance(tree.get("test"), dict):
+            raise RunFolderError(f"{self.result} is not the result of a run; train again, or give another folder")
         return tree
 
 

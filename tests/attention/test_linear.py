@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -391,3 +392,19 @@ def test_two_hundred_thousand_nodes_with_sixteen_anchors() -> None:
         output.sum().backward()
     assert bool(torch.isfinite(output).all())
     assert guard.largest <= nodes * 17
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_kernel_column_that_no_key_has_adds_nothing(dtype: torch.dtype) -> None:
+    """The query's weight on such a column may be as large as it likes: the column is empty."""
+    inf = math.inf
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 1, 4, generator=generator, dtype=dtype).requires_grad_() for _ in range(3))
+    query = torch.tensor([[-900.0, 0.0], [0.0, 0.0]], dtype=dtype)[:, None].requires_grad_()
+    key = torch.tensor([[0.0, -inf], [-900.0, -inf]], dtype=dtype)[:, None]
+    bias = Kernel(query, key)
+    features = FavorPlus(4, 256, 1).to(dtype)
+    linear, exact = linear_attention(q, k, v, bias, features=features), exact_attention(q, k, v, bias)
+    torch.testing.assert_close(linear, exact, rtol=1e-4, atol=1e-4)
+    gradients = torch.autograd.grad(linear.square().sum(), (q, k, v, query))
+    assert all(bool(torch.isfinite(gradient).all()) for gradient in gradients)

@@ -309,3 +309,48 @@ def test_any_pyg_data_set(load: Load) -> None:
 def test_pyg_data_sets_that_are_none(load: Load, path: str, arguments: list[str], message: str) -> None:
     with pytest.raises(DataError, match=message):
         load("pyg", options={"path": path, "arguments": arguments})
+
+
+def ring(tmp_path: pathlib.Path, labels: list[str]) -> dict[str, Any]:
+    """A ring of nodes with these labels, as options of ``files``."""
+    count = len(labels)
+    edges = [f"{i},{(i + step) % count}" for i in range(count) for step in (1, -1)]
+    nodes = [f"{i},0.5,{label}" for i, label in enumerate(labels)]
+    return write(tmp_path, edges="\n".join(["source,target", *edges]), nodes="\n".join(["node,f,label", *nodes]))
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "missing"),
+    [(["-1", "1"], ("-1", "1"), 0), (["-1", "0", "1"], ("0", "1"), 10), (["", "-1", "1"], ("-1", "1"), 10)],
+)
+def test_minus_one_is_a_class_beside_plus_one_alone(
+    load: Load, tmp_path: pathlib.Path, labels: list[str], classes: tuple[str, ...], missing: int
+) -> None:
+    bundle = load("files", options=ring(tmp_path, labels * 10))
+    assert bundle.classes == classes
+    assert int((bundle.graph.y == -1).sum()) == missing
+
+
+def test_one_class_is_no_classification(load: Load, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(DataError, match=r"files: all labels are of one class \('same'\)"):
+        load("files", options=ring(tmp_path, ["same"] * 20))
+    with pytest.raises(DataError, match=r"label = \[\]; name one or more label columns"):
+        load("files", options=ring(tmp_path, ["a", "b"] * 10) | {"label": []})
+
+
+def test_numbers_beyond_64_bits_are_floats(load: Load, tmp_path: pathlib.Path) -> None:
+    options = ring(tmp_path, ["a", "b"] * 10)
+    text = (tmp_path / "nodes.csv").read_text().replace("0,0.5,a", f"0,{10**30},a", 1)
+    (tmp_path / "nodes.csv").write_text(text)
+    assert load("files", options=options).graph.x[0].item() == pytest.approx(1e30)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"hello", "cannot be read as saved graphs"), (b"", "cannot be read as saved graphs: EOF")]
+)
+def test_a_file_that_is_no_saved_graph_is_named(tmp_path: pathlib.Path, content: bytes, message: str) -> None:
+    (tmp_path / "mine.pt").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        load_graphs(tmp_path / "mine.pt")
+    with pytest.raises(DataError, match="there is no such file"):
+        load_graphs(tmp_path / "other.pt")

@@ -30,6 +30,12 @@ def test_structures_of_one_name_in_two_modules_stand_side_by_side() -> None:
     assert read_structure(data, two, "x").tolist() == [1, 1, 1, 1]
 
 
+@pytest.mark.parametrize("result", [None, [torch.zeros(4)]])
+def test_compute_returns_fields_by_name(result: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"compute returned a (NoneType|list); expected tensors by name"):
+        Prepare([make_structure("one", result)()])(generate.path(4))
+
+
 def test_equal_structures_share_one_field() -> None:
     kind = make_structure("one", {"x": torch.zeros(4)})
     plain = generate.path(4)

@@ -91,6 +91,26 @@ def test_a_folder_of_runs_stands_for_its_runs(run: RunFolder, tmp_path: pathlib.
         compare_runs([tmp_path / "empty"])
 
 
+def test_a_run_named_twice_counts_once(run: RunFolder) -> None:
+    (row,) = compare_runs([run.path, run.path, run.path / ".." / run.path.name])
+    assert len(row.seeds) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1, 2]", "is not the result of a run"),
+        ('{"test": {"accuracy": 1}}', "lacks attention, data"),
+        ("{", "not JSON"),
+    ],
+)
+def test_a_damaged_result_is_named(run: RunFolder, tmp_path: pathlib.Path, text: str, message: str) -> None:
+    shutil.copytree(run.path, tmp_path / "run")
+    RunFolder(tmp_path / "run").result.write_text(text)
+    with pytest.raises(RunFolderError, match=message):
+        compare_runs([tmp_path / "run"])
+
+
 def test_the_config_of_the_folder_repeats_the_run(run: RunFolder, tmp_path: pathlib.Path, registry: Registry) -> None:
     result = train_run(load_config(run.config, registry=registry), tmp_path / "again", registry=registry)
     assert result.test == run.read_result()["test"]
