@@ -137,4 +137,6 @@ def _cells(row: Iterable[Entry]) -> str:
 def _text(entry: Entry) -> str:
     if entry is None:
         return ""
-    return f"{entry:.4g}" if isinstance(entry, float) else str(entry)
+    if not isinstance(entry, float):
+        return str(entry)
+    return f"{entry:,.0f}" if 1e4 <= abs(entry) < 1e7 else f"{entry:.4g}"
