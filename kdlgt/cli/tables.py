@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def console() -> Console:
-    """Standard output; where it is no terminal, tables are as wide as ``COLUMNS`` says, else 160."""
+    """Standard output; tables keep their width where it is no terminal."""
     found = Console()
-    return found if found.is_terminal or "COLUMNS" in os.environ else Console(width=160)
+    return found if found.is_terminal else Console(width=160)
 
 
 def print_result(out: Console, folder: pathlib.Path, result: RunResult) -> None:

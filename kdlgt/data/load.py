@@ -45,10 +45,10 @@ def load_data(
         GraphError: a graph is broken; the message has its number.
     """
     raw = validated(_read(config, root, registry), symmetrise=config.symmetrise)
+    split = choose_split(raw, config, seed)
     if raw.task == "multiclass" and raw.out_features < 2:
         only = f" ({raw.classes[0]!r})" if raw.classes else ""
         raise DataError(f"{config.dataset.name}: all labels are of one class{only}; a classification needs two or more")
-    split = choose_split(raw, config, seed)
     graphs = prepared(raw.graphs, prepare, workers=config.prepare_workers, cache=config.cache, progress=progress)
     return DataBundle(
         name=config.dataset.name,
