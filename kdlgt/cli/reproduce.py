@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pathlib
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 from cyclopts import App, Parameter
+
+from kdlgt.experiments.reproduce.outcome import Budget
 
 if TYPE_CHECKING:
     from kdlgt.experiments.reproduce.experiments import Run
@@ -30,7 +32,7 @@ class Options:
     """
 
     out: pathlib.Path | None = None
-    budget: Literal["small", "medium", "full"] = "small"
+    budget: Budget = "small"
     seed: int = 0
     data_root: pathlib.Path | None = None
     json: pathlib.Path | None = None

@@ -93,7 +93,7 @@ class Prepare(BaseTransform):  # type: ignore[misc]
                     f"{structure}: compute returned a {type(fields).__name__}; expected tensors by name, a dict"
                 )
             for name, value in fields.items():
-                _check_field(structure, name, value, graph.num_nodes)
+                _check_field(structure, name, value)
                 data[_field(structure, name)] = value
         return data
 
@@ -102,7 +102,7 @@ class Prepare(BaseTransform):  # type: ignore[misc]
         return f"Prepare([{inner}], symmetrise={self.symmetrise})"
 
 
-def _check_field(structure: Structure, name: str, value: object, nodes: int) -> None:
+def _check_field(structure: Structure, name: str, value: object) -> None:
     """Raise :class:`ArgumentError` for a field that PyG's loader would not batch as it is meant."""
     if any(word in name for word in _RESERVED):
         raise ArgumentError(f"{structure}: field {name!r} holds a word that PyG batches in its own way: {_RESERVED}")

@@ -1,6 +1,6 @@
 """The generic linear graph transformer and its parts."""
 
-from kdlgt.model.attention_block import AttentionBlock, evaluate_rpe, head_width
+from kdlgt.model.attention_block import AttentionBlock, evaluate_rpe, head_width, tempered
 from kdlgt.model.degree import Degree
 from kdlgt.model.encoder import (
     AbsoluteEncoding,
@@ -44,4 +44,5 @@ __all__ = [
     "model_health",
     "plan_segments",
     "takes_edges",
+    "tempered",
 ]

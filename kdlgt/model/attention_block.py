@@ -95,8 +95,7 @@ class AttentionBlock(nn.Module):
         q, k, v = self.projection(x).unflatten(-1, (3, self.heads, -1)).unbind(1)
         if self.log_temperature is None:
             return q, k, v
-        root = torch.exp(self.log_temperature / 2)[:, None]
-        return functional.normalize(q, dim=-1) * root, functional.normalize(k, dim=-1) * root, v
+        return tempered(q, self.log_temperature), tempered(k, self.log_temperature), v
 
     @property
     def scale(self) -> float | None:
@@ -112,6 +111,11 @@ class AttentionBlock(nn.Module):
             implementation = self.implementation
             return exact_attention(q, k, v, bias, ptr=segment.ptr, scale=self.scale, implementation=implementation)
         return linear_attention(q, k, v, bias, ptr=segment.ptr, scale=self.scale, features=self.features)
+
+
+def tempered(x: Tensor, log_temperature: Tensor) -> Tensor:
+    """Unit rows [N, H, d] times ``sqrt(tau)``, tau given as its log [H]: two such sides multiply to ``tau cos``."""
+    return functional.normalize(x, dim=-1) * torch.exp(log_temperature / 2)[:, None]
 
 
 def head_width(channels: int, heads: int) -> int:

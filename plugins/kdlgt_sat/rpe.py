@@ -8,12 +8,12 @@ from typing import Any, Literal
 import attrs
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch_geometric.data import Data
 
 from kdlgt.algebra import Decomposition, Multiplicative
 from kdlgt.errors import ArgumentError, require_at_least
 from kdlgt.graph import Structure
+from kdlgt.model import tempered
 from kdlgt.rpe import MultiplicativeRPE
 from kdlgt_sat.extractor import Extractor, SubgraphExtractor, SubtreeExtractor
 
@@ -89,7 +89,7 @@ class SAT(MultiplicativeRPE):
         x = x.view(-1, self.heads, self.factor_width)
         if self.log_temperature is None:
             return x / math.sqrt(math.sqrt(self.factor_width))
-        return functional.normalize(x, dim=-1) * torch.exp(self.log_temperature / 2)[:, None]
+        return tempered(x, self.log_temperature)
 
 
 def make_sat(heads: int, channels: int, options: Any) -> SAT:
